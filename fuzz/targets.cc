@@ -1,0 +1,93 @@
+#include "fuzz/targets.h"
+
+#include "base/check.h"
+#include "base/digest.h"
+#include "domain/chain.h"
+#include "domain/fold.h"
+#include "store/files/group.h"
+#include "store/files/log_reader.h"
+#include "store/files/session_index.h"
+
+namespace rouse::fuzz {
+
+// A line of a log, chain or not; and the bytes as a whole log.
+void fuzz_record(std::string_view bytes) {
+    const Result<Record> record = parse_record(bytes);
+    if (record) {
+        Chain chain = Chain::start_of(system_log());
+        std::string line;
+        append_line(line, record->seq, record->at, record->body, chain);
+        line.pop_back();
+        const Result<Record> again = parse_record(line);
+        ROUSE_CHECK(again && *again == *record, "a record is not read as it was written");
+        SessionState state;
+        fold(state, *record);
+    }
+    files::LogTip tip = files::LogTip::start_of(system_log());
+    const Result<void> read = files::read_lines(bytes, tip, [](const Record&, std::string_view) {});
+    ROUSE_CHECK(read || tip.bytes <= bytes.size(), "a log is longer than its file");
+    (void)files::is_torn_tail(bytes);
+}
+
+void fuzz_snapshot(std::string_view bytes) {
+    const Result<SessionState> state = from_json<SessionState>(bytes, "snapshot");
+    if (!state) return;
+    const Result<SessionState> again = from_json<SessionState>(to_json(*state), "snapshot");
+    ROUSE_CHECK(again && *again == *state, "a snapshot is not read as it was written");
+    (void)summarize(*state);
+}
+
+// A group as it stands on disk, and the bytes as the payload of one.
+void fuzz_journal(std::string_view bytes) {
+    const Result<files::GroupHeader> header = files::parse_group_header(bytes);
+    if (header && files::is_whole_group(*header, bytes)) {
+        (void)files::parse_payload(bytes.substr(files::kGroupHeaderBytes, header->length));
+    }
+    const Result<std::vector<files::JournalCommit>> commits = files::parse_payload(bytes);
+    if (!commits) return;
+    files::GroupBuilder builder;
+    for (const files::JournalCommit& commit : *commits) {
+        builder.begin_commit(commit.parts.size());
+        for (const files::JournalPart& part : commit.parts) {
+            builder.add_part(part.log, part.first, part.lines);
+        }
+    }
+    const std::string built = builder.finish(1, 1);
+    const Result<files::GroupHeader> whole = files::parse_group_header(built);
+    ROUSE_CHECK(whole && files::is_whole_group(*whole, built), "a group is not whole");
+    const auto again = files::parse_payload(
+        std::string_view(built).substr(files::kGroupHeaderBytes, whole->length));
+    ROUSE_CHECK(again && again->size() == commits->size(), "a payload is not read as written");
+}
+
+void fuzz_index(std::string_view bytes) {
+    files::JournalPosition position;
+    const Result<files::SessionIndex> index =
+        files::SessionIndex::parse(std::string(bytes), position);
+    if (index) (void)index->find(SessionId("sess_1"));
+    const Result<files::IndexRow> row = from_json<files::IndexRow>(bytes, "row");
+    if (!row) return;
+    const Result<files::IndexRow> again = from_json<files::IndexRow>(to_json(*row), "row");
+    ROUSE_CHECK(again && *again == *row, "a row is not read as it was written");
+}
+
+void fuzz_json(std::string_view bytes) {
+    const Result<RawJson> json = RawJson::parse(bytes);
+    if (!json) return;
+    const Result<RawJson> again = RawJson::parse(json->text());
+    ROUSE_CHECK(again && again->text() == json->text(), "JSON is not read as it was kept");
+    std::vector<JsonMember> members;
+    if (json->text().front() == '{') {
+        ROUSE_CHECK(split_object(json->text(), members).has_value(), "an object does not split");
+    }
+    std::vector<std::string_view> items;
+    if (json->text().front() == '[') {
+        ROUSE_CHECK(split_array(json->text(), items).has_value(), "an array does not split");
+    }
+    if (json->text().front() == '"') {
+        const auto text = read_json_string(json->text());
+        ROUSE_CHECK(text && read_json_string(to_json_string(*text)) == text, "a string changes");
+    }
+}
+
+}  // namespace rouse::fuzz

@@ -1,0 +1,104 @@
+#pragma once
+
+// A session whose log is in a store. It works on a copy of the state that runs ahead of the disk:
+// steps that nobody outside can see yet are kept back and go along with the next commit that
+// matters.
+
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/companions.h"
+#include "base/env.h"
+#include "base/id_source.h"
+#include "domain/rules.h"
+#include "domain/transcript.h"
+#include "rouse/session.h"
+#include "store/store.h"
+
+namespace rouse {
+
+class DurableSession final : public Session {
+ public:
+    // `world` is kept as long as the session needs what `env` refers to.
+    DurableSession(std::shared_ptr<void> world, Env env, std::shared_ptr<Store> store, BootId boot,
+                   SessionId id, Companions* companions = nullptr);
+
+    // Reads what was written to the log since this object last looked.
+    Result<void> refresh();
+    // With what is not on disk yet.
+    const SessionState& state() const { return state_; }
+
+    const SessionId& id() const override { return id_; }
+    Task<Result<std::span<const Message>>> history() override;
+    Task<Result<void>> save_turn(Turn turn) override;
+    bool keeps_suspensions() const override { return true; }
+    Task<Result<std::optional<Suspension>>> load_suspension() override;
+    Task<Result<Suspension>> save_suspended_turn(Suspension suspension) override;
+    Task<Result<void>> save_resumed_turn(Turn turn) override;
+    Task<Result<void>> cancel_suspension() override;
+    Result<Suspension> choose_state(const Suspension& stored, const Suspension& passed) override;
+
+    Task<Result<void>> begin_turn(std::vector<Message> input) override;
+    Task<Result<void>> add_assistant(AssistantStep step) override;
+    Task<Result<void>> add_user(Message message) override;
+    Task<Result<void>> calls_starting(std::vector<CallId> calls) override;
+    Task<Result<std::vector<PendingToolCall>>> calls_pending(
+        std::vector<PendingToolCall> calls) override;
+    Task<Result<void>> call_started(Started started) override;
+    Task<Result<ToolResult>> call_ended(CallId call, ToolResult result) override;
+    Task<Result<void>> accept_answers(Answers answers) override;
+    Task<Result<void>> turn_failed(Error error) override;
+    Task<Result<std::optional<Interrupted>>> interrupted() override;
+    Task<Result<void>> go_on() override;
+
+ private:
+    using Plan = std::function<Result<Records>(const SessionState&)>;
+
+    // Commits what was kept back and what the plan adds; planned again when somebody else wrote.
+    //   cancelled  run_ended: the run that this turn is has been ended by somebody else
+    Task<Result<void>> write(Plan plan);
+    Task<void> lock_writing();
+    void unlock_writing();
+    void keep(RecordBody record);
+    void fold_ahead(const Records& records);
+    void note(const Record& record);
+    Result<void> reload();
+    Result<void> read_from(Seq seq);
+    Result<void> put_back(Records kept, const std::optional<RunId>& run);
+    std::span<const TranscriptEntry> turn() const;
+    Interrupted turn_so_far() const;
+    Result<Records> plan_answers(const SessionState& state, const Answers& answers);
+    PendingCreated created(const PendingToolCall& call, Timestamp at);
+    bool is_written(const PendingToolCall& call) const;
+    const PendingCall* open_call(const CallId& id) const;
+    Timestamp now() const { return clamped(state_, env_.clock.now()); }
+
+    std::shared_ptr<void> world_;
+    Env env_;
+    std::shared_ptr<Store> store_;
+    IdSource ids_;
+    BootId boot_;
+    SessionId id_;
+
+    Companions* companions_;
+
+    SessionState state_;  // with what is kept back
+    Seq sent_ = 0;        // the last seq that the log has
+    Records kept_;        // behind it
+    bool stale_ = true;   // the log has to be read from the beginning
+    RunId run_;           // that the turn in progress is
+    bool writing_ = false;
+    std::vector<boost::asio::steady_timer*> writers_;  // that wait for their turn
+
+    // The same log as a conversation. The history is made from the transcript as it grows.
+    Transcript transcript_;
+    std::vector<Message> history_;
+    std::vector<std::vector<Message>> lent_;  // that the turn in progress may still look at
+    std::size_t history_entries_ = 0;
+    std::optional<SessionCompacted> history_compacted_;
+    Usage turn_usage_;
+};
+
+}  // namespace rouse

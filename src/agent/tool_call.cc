@@ -1,0 +1,240 @@
+#include "agent/tool_call.h"
+
+#include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <exception>
+
+#include "agent/gather.h"
+#include "agent/turn.h"
+
+namespace rouse {
+namespace {
+
+using Phase = BatchCall::Phase;
+
+Error aborted(HookPoint point, const std::string& message) {
+    return {ErrorKind::conflict, "hook_abort",
+            std::string(to_string(point)) + " hook ended the call: " + message};
+}
+
+}  // namespace
+
+bool may_run_again(const ToolSpec& spec) {
+    return spec.annotations.read_only || spec.annotations.idempotent;
+}
+
+Task<Result<void>> run_hooks(const AgentOptions& options, HookPoint point, HookContext& context) {
+    context.point = point;
+    for (const Hook& hook : options.hooks.at(point)) {
+        const HookVerdict verdict = co_await hook(context);
+        if (verdict.kind == HookVerdict::Kind::abort) co_return aborted(point, verdict.message);
+        if (verdict.kind == HookVerdict::Kind::error && options.on_warning) {
+            options.on_warning(std::string(to_string(point)) + " hook: " + verdict.message);
+        }
+    }
+    co_return Result<void>();
+}
+
+Task<Result<std::vector<ToolCallReport>>> ToolCaller::run(ToolBatch& batch) {
+    std::vector<BatchCall*> runnable;
+    for (BatchCall& call : batch.calls()) {
+        if (call.phase == Phase::not_started || call.phase == Phase::approved) {
+            runnable.push_back(&call);
+        }
+    }
+    if (!settings_.options.parallel_tool_calls || runnable.size() == 1) {
+        co_return co_await run_in_order(std::move(runnable));
+    }
+    co_return co_await run_together(std::move(runnable));
+}
+
+Task<Result<std::vector<ToolCallReport>>> ToolCaller::run_in_order(std::vector<BatchCall*> calls) {
+    std::vector<ToolCallReport> reports;
+    for (BatchCall* call : calls) {
+        const Result<bool> early = co_await settle_early(*call);
+        if (!early) co_return early.error();
+        if (!*early) {
+            std::vector<BatchCall*> one(1, call);
+            const Result<void> told = co_await announce(std::move(one));
+            if (!told) co_return told.error();
+        }
+        Report report = co_await execute(*call);
+        if (!report) co_return report.error();
+        reports.push_back(*std::move(report));
+        if (call->phase == Phase::pending) break;
+    }
+    co_return reports;
+}
+
+Task<Result<std::vector<ToolCallReport>>> ToolCaller::run_together(std::vector<BatchCall*> calls) {
+    std::vector<BatchCall*> to_run;
+    for (BatchCall* call : calls) {
+        const Result<bool> early = co_await settle_early(*call);
+        if (!early) co_return early.error();
+        if (!*early) to_run.push_back(call);
+    }
+    const Result<void> told = co_await announce(std::move(to_run));
+    if (!told) co_return told.error();
+    std::vector<Task<Report>> tasks;
+    tasks.reserve(calls.size());
+    for (BatchCall* call : calls)
+        tasks.push_back(execute(*call));
+    std::vector<Report> finished = co_await gather(std::move(tasks));
+    std::vector<ToolCallReport> reports;
+    for (Report& report : finished) {
+        if (!report) co_return report.error();
+        reports.push_back(*std::move(report));
+    }
+    co_return reports;
+}
+
+HookContext ToolCaller::hook_context(const BatchCall& call) const {
+    HookContext context;
+    if (session_ != nullptr) context.session_id = session_->id();
+    const CheckedTool* checked = settings_.find_tool(call.name);
+    context.tool = checked == nullptr ? nullptr : checked->tool.get();
+    context.call_id = call.id;
+    context.tool_name = call.name;
+    context.input = call.input;
+    return context;
+}
+
+Task<Result<bool>> ToolCaller::settle_early(BatchCall& call) {
+    const CheckedTool* checked = settings_.find_tool(call.name);
+    if (!settings_.options.hooks.at(HookPoint::pre_tool_use).empty()) {
+        HookContext context = hook_context(call);
+        Result<void> agreed =
+            co_await run_hooks(settings_.options, HookPoint::pre_tool_use, context);
+        if (!agreed) co_return agreed.error();
+        // What a person approved runs as it was approved.
+        if (call.phase != Phase::approved) call.input = std::move(context.input);
+        if (context.result) {
+            call.result = *std::move(context.result);
+            co_return true;
+        }
+    }
+    if (checked == nullptr) {
+        call.result = error_result("there is no tool named " + call.name);
+        co_return true;
+    }
+    if (const Result<void> fits = checked->schema.check(call.input); !fits) {
+        call.result =
+            error_result("the input does not fit the tool's parameters: " + fits.error().message);
+        co_return true;
+    }
+    if (checked->tool->spec().annotations.approval && call.phase == Phase::not_started) {
+        call.pending = make_approval(call);
+        if (const auto timeout = settings_.options.approval_timeout) {
+            call.pending->timeout_ms = timeout->count();
+        }
+        co_return true;
+    }
+    co_return false;
+}
+
+// A call that can reach the outside is on disk as started before it starts.
+Task<Result<void>> ToolCaller::announce(std::vector<BatchCall*> calls) {
+    if (session_ == nullptr) co_return Result<void>();
+    std::vector<CallId> started;
+    std::vector<BatchCall*> later;
+    for (BatchCall* call : calls) {
+        const ToolSpec& spec = settings_.find_tool(call->name)->tool->spec();
+        if (spec.async) {
+            later.push_back(call);
+        } else if (!may_run_again(spec)) {
+            started.push_back(call->id);
+        }
+    }
+    if (!later.empty()) {
+        const Result<void> pending = co_await make_calls_pending(std::move(later));
+        if (!pending) co_return pending;
+    }
+    if (started.empty()) co_return Result<void>();
+    co_return co_await session_->calls_starting(std::move(started));
+}
+
+Task<Result<void>> ToolCaller::make_calls_pending(std::vector<BatchCall*> calls) {
+    std::vector<PendingToolCall> pending;
+    for (const BatchCall* call : calls) {
+        Suspend suspend;
+        suspend.timeout = settings_.find_tool(call->name)->tool->spec().timeout;
+        pending.push_back(make_pending(*call, suspend));
+    }
+    const Result<std::vector<PendingToolCall>> made =
+        co_await session_->calls_pending(std::move(pending));
+    if (!made) co_return made.error();
+    for (std::size_t i = 0; i < calls.size(); ++i)
+        calls[i]->pending_id = made->at(i).pending_id;
+    co_return Result<void>();
+}
+
+Task<ToolCaller::Report> ToolCaller::execute(BatchCall& call) {
+    ToolOutcome outcome;
+    if (call.pending) {
+        call.phase = Phase::pending;
+        co_return ToolCallReport{call.id, {}};
+    }
+    if (call.result) {
+        outcome.result = std::move(call.result);
+    } else {
+        outcome = co_await call_tool(call);
+    }
+    co_return co_await finish(call, well_formed(std::move(outcome)));
+}
+
+Task<ToolOutcome> ToolCaller::call_tool(BatchCall& call) {
+    Tool& tool = *settings_.find_tool(call.name)->tool;
+    ToolCall request{call.id, call.name, call.input, {}, call.pending_id};
+    if (session_ != nullptr) request.session_id = session_->id();
+    std::exception_ptr thrown;
+    std::string what = "something that is no std::exception";
+    try {
+        co_return co_await tool.call(std::move(request));
+    } catch (const std::exception& error) {
+        thrown = std::current_exception();
+        what = error.what();
+    } catch (...) {
+        thrown = std::current_exception();
+    }
+    const auto mine = co_await boost::asio::this_coro::cancellation_state;
+    if (mine.cancelled() != boost::asio::cancellation_type::none) std::rethrow_exception(thrown);
+    co_return ToolOutcome::error("the tool failed: " + what);
+}
+
+Task<ToolCaller::Report> ToolCaller::finish(BatchCall& call, ToolOutcome outcome) {
+    ToolCallReport report{call.id, {}};
+    if (outcome.suspend) {
+        call.phase = Phase::pending;
+        if (!outcome.suspend->timeout) {
+            outcome.suspend->timeout = settings_.find_tool(call.name)->tool->spec().timeout;
+        }
+        call.pending = make_pending(call, *outcome.suspend);
+        if (session_ == nullptr || call.pending_id.empty()) co_return report;
+        Session::Started started{*call.pending, std::move(outcome.suspend->external_ref),
+                                 outcome.suspend->estimated};
+        const Result<void> noted = co_await session_->call_started(std::move(started));
+        if (!noted) co_return noted.error();
+        co_return report;
+    }
+    const HookPoint point =
+        outcome.result->is_error ? HookPoint::post_tool_use_failure : HookPoint::post_tool_use;
+    if (!settings_.options.hooks.at(point).empty()) {
+        HookContext context = hook_context(call);
+        context.result = outcome.result;
+        Result<void> agreed = co_await run_hooks(settings_.options, point, context);
+        if (!agreed) co_return agreed.error();
+        // A hook that takes the result away would leave a call without one.
+        if (context.result) outcome.result = std::move(context.result);
+        report.additional_context = std::move(context.additional_context);
+    }
+    call.phase = Phase::done;
+    call.result = std::move(outcome.result);
+    if (session_ != nullptr) {
+        Result<ToolResult> counts = co_await session_->call_ended(call.id, *call.result);
+        if (!counts) co_return counts.error();
+        call.result = *std::move(counts);
+    }
+    co_return report;
+}
+
+}  // namespace rouse

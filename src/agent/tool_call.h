@@ -1,0 +1,58 @@
+#pragma once
+
+// Runs what can be run of a batch: hooks, schema, approval, the tool itself, and the steps that a
+// session is told.
+
+#include <string>
+#include <vector>
+
+#include "agent/tool_batch.h"
+#include "rouse/agent.h"
+
+namespace rouse {
+
+struct AgentSettings;
+
+inline constexpr std::string_view kMayHaveRun =
+    "interrupted, outcome unknown: the call may have run; look before trying again";
+
+// After a crash nobody knows whether a call ran. These may simply run again.
+bool may_run_again(const ToolSpec& spec);
+
+// Runs a chain of hooks. conflict  hook_abort
+Task<Result<void>> run_hooks(const AgentOptions& options, HookPoint point, HookContext& context);
+
+struct ToolCallReport {
+    CallId id;
+    std::string additional_context;
+};
+
+class ToolCaller {
+ public:
+    ToolCaller(const AgentSettings& settings, Session* session)
+        : settings_(settings), session_(session) {}
+
+    // Reports what was run, in the calls' order. All at once, or one after the other up to the
+    // first that suspends. An error ends the turn.
+    Task<Result<std::vector<ToolCallReport>>> run(ToolBatch& batch);
+
+ private:
+    using Report = Result<ToolCallReport>;
+
+    Task<Result<std::vector<ToolCallReport>>> run_in_order(std::vector<BatchCall*> calls);
+    Task<Result<std::vector<ToolCallReport>>> run_together(std::vector<BatchCall*> calls);
+
+    // pre_tool_use, schema, approval: what settles a call without running it. False: it has to run.
+    Task<Result<bool>> settle_early(BatchCall& call);
+    Task<Report> execute(BatchCall& call);
+    Task<Report> finish(BatchCall& call, ToolOutcome outcome);
+    Task<Result<void>> announce(std::vector<BatchCall*> calls);
+    Task<Result<void>> make_calls_pending(std::vector<BatchCall*> calls);
+    Task<ToolOutcome> call_tool(BatchCall& call);
+    HookContext hook_context(const BatchCall& call) const;
+
+    const AgentSettings& settings_;
+    Session* session_;
+};
+
+}  // namespace rouse

@@ -1,0 +1,507 @@
+#include "agent/turn.h"
+
+#include <algorithm>
+#include <boost/asio/this_coro.hpp>
+#include <iterator>
+#include <stdexcept>
+
+#include "agent/tool_call.h"
+
+namespace rouse {
+namespace {
+
+namespace asio = boost::asio;
+using Phase = BatchCall::Phase;
+
+Error precondition(std::string_view reason, std::string message) {
+    return {ErrorKind::precondition, reason, std::move(message)};
+}
+
+Error cancelled() {
+    return {ErrorKind::cancelled, "cancelled", "the call was cancelled"};
+}
+
+Error exception(const std::exception& thrown) {
+    return {ErrorKind::internal, "exception",
+            std::string("a model, a hook or a session threw: ") + thrown.what()};
+}
+
+// Where the calls of a suspended turn stand: its last assistant message.
+Result<std::size_t> find_batch(const std::vector<Message>& messages) {
+    for (std::size_t i = messages.size(); i-- > 0;) {
+        if (messages[i].role == Role::assistant) return i;
+    }
+    return Error(ErrorKind::invalid, "malformed_suspension",
+                 "the suspension is not one of ours: it has no message of the assistant");
+}
+
+}  // namespace
+
+const CheckedTool* AgentSettings::find_tool(std::string_view name) const {
+    const auto has_name = [&](const CheckedTool& one) { return one.tool->spec().name == name; };
+    const auto found = std::ranges::find_if(tools, has_name);
+    return found == tools.end() ? nullptr : &*found;
+}
+
+TurnRunner::TurnRunner(std::shared_ptr<const AgentSettings> settings, AgentRequest request)
+    : settings_(std::move(settings)), request_(std::move(request)) {}
+
+Task<TurnResult> TurnRunner::run() {
+    Result<void> done;
+    try {
+        done = co_await start();
+        if (done && !finished_ && has_session()) done = co_await read_history();
+        while (done && !finished_)
+            done = co_await advance();
+    } catch (const boost::system::system_error& thrown) {
+        const bool stopped = thrown.code() == asio::error::operation_aborted;
+        done = stopped ? cancelled() : exception(thrown);
+    } catch (const std::exception& thrown) {
+        done = exception(thrown);
+    } catch (...) {
+        done = exception(std::runtime_error("something that is no std::exception"));
+    }
+    std::move(turn_.begin() + static_cast<std::ptrdiff_t>(first_output_), turn_.end(),
+              std::back_inserter(response_.output_messages));
+    response_.usage = usage_;
+    if (done) co_return std::move(response_);
+
+    if (begun_ && has_session()) {
+        co_await asio::this_coro::reset_cancellation_state();
+        const Result<void> noted = co_await request_.session->turn_failed(done.error());
+        if (!noted && settings_->options.on_warning) {
+            settings_->options.on_warning("the end of the turn was not saved: " +
+                                          noted.error().message);
+        }
+    }
+    TurnError failed(done.error());
+    failed.usage = usage_;
+    failed.output_messages = std::move(response_.output_messages);
+    failed.items = std::move(response_.items);
+    co_return std::unexpected(std::move(failed));
+}
+
+// ---- beginning ------------------------------------------------------------------------------
+
+Task<Result<void>> TurnRunner::start() {
+    if (!settings_->options.model) {
+        co_return Error(ErrorKind::invalid, "no_model", "the agent has no model; give it one");
+    }
+    if (settings_->mistake) co_return *settings_->mistake;
+    std::optional<Suspension> stored;
+    bool keeps = false;
+    if (has_session()) {
+        Session& session = *request_.session;
+        keeps = session.keeps_suspensions();
+        Result<std::optional<Suspension>> loaded = co_await session.load_suspension();
+        if (!loaded) co_return loaded.error();
+        stored = *std::move(loaded);
+    }
+    const bool suspended = stored || (!keeps && request_.state);
+    if (suspended && !request_.messages.empty()) {
+        co_return Error(ErrorKind::conflict, "input_on_suspended_session",
+                        "the turn waits for results: send answers for its pending calls, or cancel "
+                        "the suspension, before a new message");
+    }
+    if (suspended && request_.answers.empty()) {
+        co_return precondition("resume_required",
+                               "the turn is suspended: give answers for its pending calls");
+    }
+    if (!suspended && request_.state) {
+        co_return precondition(
+            "session_not_suspended",
+            "the session waits for nothing, so there is no turn to resume: leave "
+            "out state and answers");
+    }
+    if (!suspended && !request_.answers.empty()) {
+        co_return precondition("no_suspended_turn",
+                               "nothing is suspended: send a message instead of answers");
+    }
+    if (suspended) {
+        kept_suspended_ = stored.has_value();
+        if (stored && request_.state) {
+            Result<Suspension> chosen = request_.session->choose_state(*stored, *request_.state);
+            if (!chosen) co_return chosen.error();
+            stored = *std::move(chosen);
+        }
+        Suspension state = stored ? *std::move(stored) : *std::move(request_.state);
+        co_return co_await start_again(std::move(state));
+    }
+    if (request_.go_on) co_return co_await start_after_crash();
+    if (request_.messages.empty()) {
+        co_return Error(ErrorKind::invalid, "nothing_to_do", "there is no message to answer");
+    }
+    co_return co_await start_fresh();
+}
+
+// Once the session knows of the turn: beginning one may turn what a crash left into history.
+Task<Result<void>> TurnRunner::read_history() {
+    const Result<std::span<const Message>> history = co_await request_.session->history();
+    if (!history) co_return history.error();
+    history_ = *history;
+    co_return Result<void>();
+}
+
+Task<Result<void>> TurnRunner::start_fresh() {
+    turn_ = std::move(request_.messages);
+    first_output_ = turn_.size();
+    if (!has_session()) co_return Result<void>();
+    Result<void> begun = co_await request_.session->begin_turn(turn_);
+    begun_ = begun.has_value();
+    co_return begun;
+}
+
+Task<Result<void>> TurnRunner::start_again(Suspension state) {
+    resumed_ = true;
+    only_answers_ = true;
+    const Result<std::size_t> at = find_batch(state.turn_messages);
+    if (!at) co_return at.error();
+    Result<ToolBatch> batch = ToolBatch::restore(state.turn_messages[*at], state);
+    if (!batch) co_return batch.error();
+    batch_ = *std::move(batch);
+    batch_at_ = *at;
+    usage_ = state.usage;
+    turn_ = std::move(state.turn_messages);
+    first_output_ = turn_.size();
+    if (!batch_.has_pending()) {
+        co_return precondition("no_suspended_turn", "the suspension has no pending call");
+    }
+    co_return co_await take_answers();
+}
+
+Task<Result<void>> TurnRunner::take_answers() {
+    if (Result<void> fits = batch_.check_answers(request_.answers); !fits) co_return fits;
+    // Nothing changes before every hook has agreed and the session has the answers.
+    ToolBatch next = batch_;
+    std::vector<std::string> contexts;
+    Answers accepted;
+    std::vector<ToolResultItem> items;
+    for (BatchCall& call : next.calls()) {
+        const auto given =
+            std::ranges::find(request_.answers, call.id, &Answers::value_type::first);
+        if (given == request_.answers.end()) continue;
+        const auto* approval = std::get_if<Approval>(&given->second);
+        if (approval != nullptr && approval->approve) {
+            call.phase = Phase::approved;
+            if (!approval->input.absent()) call.input = approval->input;
+            call.pending.reset();
+            accepted.emplace_back(call.id, *approval);
+            continue;
+        }
+        call.phase = Phase::done;
+        call.pending.reset();
+        call.result = approval != nullptr
+                          ? error_result(approval->message.empty() ? "Denied" : approval->message)
+                          : std::get<ToolResult>(given->second);
+        HookContext context;
+        context.call_id = call.id;
+        context.tool_name = call.name;
+        context.input = call.input;
+        context.result = call.result;
+        const HookPoint point =
+            call.result->is_error ? HookPoint::post_tool_use_failure : HookPoint::post_tool_use;
+        if (Result<void> agreed = co_await call_hooks(point, context); !agreed) co_return agreed;
+        if (context.result) call.result = *std::move(context.result);
+        if (!context.additional_context.empty()) contexts.push_back(context.additional_context);
+        accepted.emplace_back(call.id, *call.result);
+        items.push_back({call.id, call.name, *call.result});
+    }
+    if (has_session()) {
+        if (Result<void> taken = co_await request_.session->accept_answers(std::move(accepted));
+            !taken) {
+            co_return taken;
+        }
+        begun_ = true;
+    }
+    batch_ = std::move(next);
+    for (ToolResultItem& item : items) {
+        if (Result<void> sent = emit(std::move(item)); !sent) co_return sent;
+    }
+    for (std::string& context : contexts) {
+        Message message = user_message(std::move(context));
+        if (Result<void> said = co_await say(std::move(message)); !said) co_return said;
+    }
+    co_return Result<void>();
+}
+
+Task<Result<void>> TurnRunner::start_after_crash() {
+    std::optional<Session::Interrupted> left;
+    if (has_session()) {
+        Result<std::optional<Session::Interrupted>> found =
+            co_await request_.session->interrupted();
+        if (!found) co_return found.error();
+        left = *std::move(found);
+    }
+    if (!left) {
+        co_return precondition("not_interrupted",
+                               "no turn was interrupted: send a message instead of go_on");
+    }
+    if (Result<void> ours = co_await request_.session->go_on(); !ours) co_return ours;
+    begun_ = true;
+    Suspension& state = left->so_far;
+    usage_ = state.usage;
+    resumed_ = left->resumed;
+    if (const Result<std::size_t> at = find_batch(state.turn_messages)) {
+        Result<ToolBatch> batch = ToolBatch::restore(state.turn_messages[*at], state);
+        if (!batch) co_return batch.error();
+        batch_ = *std::move(batch);
+        batch_at_ = *at;
+    }
+    turn_ = std::move(state.turn_messages);
+    first_output_ = turn_.size();
+    for (const CallId& id : left->may_have_run) {
+        BatchCall* call = batch_.find(id);
+        if (call == nullptr || call->phase == Phase::done) continue;
+        const CheckedTool* tool = settings_->find_tool(call->name);
+        const bool again = tool != nullptr && may_run_again(tool->tool->spec());
+        if (again) continue;
+        const bool asks = settings_->options.ask_if_unknown;
+        if (tool != nullptr && tool->tool->spec().annotations.ask_if_unknown.value_or(asks)) {
+            call->phase = Phase::pending;
+            call->pending = make_question(*call);
+            continue;
+        }
+        call->phase = Phase::done;
+        call->result = error_result(kMayHaveRun);
+        const Result<ToolResult> noted = co_await request_.session->call_ended(id, *call->result);
+        if (!noted) co_return noted.error();
+    }
+    // Killed between its last word and the end: there is nothing left but to end it.
+    if (!turn_.empty() && turn_.back().role == Role::assistant && batch_.empty()) {
+        co_return co_await complete();
+    }
+    co_return Result<void>();
+}
+
+// ---- the loop -------------------------------------------------------------------------------
+
+Task<Result<void>> TurnRunner::advance() {
+    const asio::cancellation_state mine = co_await asio::this_coro::cancellation_state;
+    if (mine.cancelled() != asio::cancellation_type::none) {
+        co_return cancelled();
+    }
+    if (batch_.has_pending()) {
+        // Answers for a part of the calls leave the rest waiting; nothing else happened.
+        if (only_answers_) co_return co_await park_again();
+        co_return co_await suspend();
+    }
+    if (batch_.has_runnable()) co_return co_await work_on_batch();
+    if (!batch_.empty()) co_return co_await finish_batch();
+    co_return co_await generate();
+}
+
+Task<Result<void>> TurnRunner::work_on_batch() {
+    only_answers_ = false;
+    ToolCaller caller(*settings_, request_.session.get());
+    Result<std::vector<ToolCallReport>> reports = co_await caller.run(batch_);
+    if (!reports) co_return reports.error();
+    for (ToolCallReport& report : *reports) {
+        BatchCall& call = *batch_.find(report.id);
+        ToolResultItem item{call.id, call.name, {}};
+        if (call.result) item.outcome = *call.result;
+        if (call.pending) item.outcome = *call.pending;
+        if (Result<void> sent = emit(std::move(item)); !sent) co_return sent;
+        if (report.additional_context.empty()) continue;
+        Message message = user_message(std::move(report.additional_context));
+        if (Result<void> said = co_await say(std::move(message)); !said) co_return said;
+    }
+    co_return Result<void>();
+}
+
+Task<Result<void>> TurnRunner::finish_batch() {
+    turn_.insert(turn_.begin() + static_cast<std::ptrdiff_t>(batch_at_) + 1, batch_.results());
+    // What a resumed call added begins with these results.
+    if (first_output_ > batch_at_ + 1) first_output_ = batch_at_ + 1;
+    batch_ = ToolBatch();
+    co_return Result<void>();
+}
+
+Task<Result<void>> TurnRunner::generate() {
+    only_answers_ = false;
+    if (iterations_++ >= settings_->options.max_iterations) {
+        co_return Error(ErrorKind::unavailable, "iteration_limit",
+                        "the turn did not end within " +
+                            std::to_string(settings_->options.max_iterations) +
+                            " model calls; raise max_iterations or look at its tools");
+    }
+    HookContext context = turn_context(HookPoint::pre_generation);
+    Result<void> agreed = co_await call_hooks(HookPoint::pre_generation, context);
+    if (!agreed) co_return agreed;
+
+    ModelRequest request;
+    if (has_session()) request.session_id = request_.session->id();
+    request.system = settings_->options.system_prompt;
+    if (context.replace_system) request.system = *context.replace_system;
+    request.history = history_;
+    if (context.replace_history) request.history = *context.replace_history;
+    request.turn = turn_;
+    request.tools = settings_->specs;
+    const Model::OnText on_text = [this](std::string_view text) -> Result<void> {
+        if (!request_.on_item) return {};
+        return request_.on_item(TextDelta{std::string(text)});
+    };
+    Result<ModelResponse> answer = co_await settings_->options.model->generate(request, on_text);
+    if (!answer) co_return answer.error();
+
+    usage_ += answer->usage;
+    make_call_ids_unique(answer->content);
+    turn_.push_back({Role::assistant, std::move(answer->content), {}});
+    batch_ = ToolBatch(turn_.back());
+    batch_at_ = turn_.size() - 1;
+    if (has_session()) {
+        Session::AssistantStep step{turn_.back(), std::move(answer->model),
+                                    std::move(answer->stop_reason), answer->usage};
+        Result<void> added = co_await request_.session->add_assistant(std::move(step));
+        if (!added) co_return added;
+    }
+    for (const BatchCall& call : batch_.calls()) {
+        ToolCallItem item{call.id, call.name, call.input};
+        if (Result<void> sent = emit(std::move(item)); !sent) co_return sent;
+    }
+    if (!batch_.empty()) co_return Result<void>();
+    const Result<bool> stops = co_await wants_to_stop();
+    if (!stops) co_return stops.error();
+    if (*stops) co_return co_await complete();
+    co_return Result<void>();
+}
+
+Task<Result<bool>> TurnRunner::wants_to_stop() {
+    if (settings_->options.hooks.at(HookPoint::stop).empty()) co_return true;
+    HookContext context = turn_context(HookPoint::stop);
+    const Result<void> agreed = co_await call_hooks(HookPoint::stop, context);
+    if (!agreed) co_return agreed.error();
+    if (!context.go_on_because) co_return true;
+    Message message = user_message(*std::move(context.go_on_because));
+    const Result<void> said = co_await say(std::move(message));
+    if (!said) co_return said.error();
+    co_return false;
+}
+
+// ---- ending ---------------------------------------------------------------------------------
+
+Task<Result<void>> TurnRunner::suspend() {
+    Suspension state = suspension();
+    for (const HookPoint point : {HookPoint::on_suspend, HookPoint::post_generation}) {
+        if (settings_->options.hooks.at(point).empty()) continue;
+        HookContext context = turn_context(point);
+        if (Message partial = batch_.results(); !partial.content.empty()) {
+            context.output_messages.push_back(std::move(partial));
+        }
+        context.suspension = state;
+        Result<void> agreed = co_await call_hooks(point, context);
+        if (!agreed) co_return agreed;
+    }
+    if (has_session()) {
+        Result<Suspension> saved = co_await request_.session->save_suspended_turn(state);
+        if (!saved) co_return saved.error();
+        const bool settled_meanwhile =
+            saved->pending_tool_calls.size() < state.pending_tool_calls.size();
+        state = *std::move(saved);
+        if (settled_meanwhile) {
+            Result<ToolBatch> batch = ToolBatch::restore(turn_[batch_at_], state);
+            if (!batch) co_return batch.error();
+            batch_ = *std::move(batch);
+            if (!batch_.has_pending()) co_return Result<void>();
+        }
+    }
+    finished_ = true;
+    response_.status = ResponseStatus::suspended;
+    Message partial = batch_.results();
+    if (!partial.content.empty()) turn_.push_back(std::move(partial));
+    response_.suspension = std::move(state);
+    if (!request_.on_item) co_return Result<void>();
+    co_return request_.on_item(SuspendedItem{*response_.suspension});
+}
+
+Task<Result<void>> TurnRunner::park_again() {
+    Suspension state = suspension();
+    if (has_session()) {
+        Result<Suspension> saved = co_await request_.session->save_suspended_turn(std::move(state));
+        if (!saved) co_return saved.error();
+        state = *std::move(saved);
+    }
+    finished_ = true;
+    first_output_ = turn_.size();
+    response_.status = ResponseStatus::suspended;
+    response_.suspension = std::move(state);
+    co_return Result<void>();
+}
+
+Task<Result<void>> TurnRunner::complete() {
+    HookContext context = turn_context(HookPoint::post_generation);
+    Result<void> agreed = co_await call_hooks(HookPoint::post_generation, context);
+    if (!agreed) co_return agreed;
+    if (has_session()) {
+        Turn turn{turn_, usage_};
+        Result<void> saved;
+        if (kept_suspended_) {
+            saved = co_await request_.session->save_resumed_turn(std::move(turn));
+        } else {
+            saved = co_await request_.session->save_turn(std::move(turn));
+        }
+        if (!saved) co_return saved;
+    }
+    finished_ = true;
+    if (resumed_) {
+        response_.suspension.emplace();
+        response_.suspension->turn_messages = turn_;
+        response_.suspension->usage = usage_;
+    }
+    if (!request_.on_item) co_return Result<void>();
+    co_return request_.on_item(CompletedItem{});
+}
+
+// ---- small things ---------------------------------------------------------------------------
+
+Task<Result<void>> TurnRunner::call_hooks(HookPoint point, HookContext& context) {
+    if (settings_->options.hooks.at(point).empty()) co_return Result<void>();
+    if (const CheckedTool* tool = settings_->find_tool(context.tool_name)) {
+        context.tool = tool->tool.get();
+    }
+    if (has_session()) context.session_id = request_.session->id();
+    co_return co_await run_hooks(settings_->options, point, context);
+}
+
+Task<Result<void>> TurnRunner::say(Message message) {
+    turn_.push_back(std::move(message));
+    if (!has_session()) co_return Result<void>();
+    co_return co_await request_.session->add_user(turn_.back());
+}
+
+Result<void> TurnRunner::emit(Item item) {
+    response_.items.push_back(std::move(item));
+    if (!request_.on_item) return {};
+    return request_.on_item(response_.items.back());
+}
+
+HookContext TurnRunner::turn_context(HookPoint point) const {
+    HookContext context;
+    context.point = point;
+    if (settings_->options.hooks.at(point).empty()) return context;
+    context.usage = usage_;
+    context.output_messages.assign(turn_.begin() + static_cast<std::ptrdiff_t>(first_output_),
+                                   turn_.end());
+    return context;
+}
+
+Suspension TurnRunner::suspension() const {
+    Suspension state;
+    for (const BatchCall& call : batch_.calls()) {
+        switch (call.phase) {
+            case Phase::pending: state.pending_tool_calls.push_back(*call.pending); break;
+            case Phase::approved:
+                state.approved_tool_calls.push_back({call.id, call.input, {}});
+                break;
+            case Phase::done:
+                state.completed_tool_calls.push_back(
+                    {call.id, call.name, call.input, *call.result, {}});
+                break;
+            case Phase::not_started: break;
+        }
+    }
+    state.turn_messages = turn_;
+    state.usage = usage_;
+    return state;
+}
+
+}  // namespace rouse

@@ -1,0 +1,74 @@
+#pragma once
+
+// One call of an agent, from opening the session to the response: the loop of model and tools.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/schema_check.h"
+#include "agent/tool_batch.h"
+#include "rouse/agent.h"
+
+namespace rouse {
+
+// An agent's options as one call sees them.
+struct AgentSettings {
+    AgentOptions options;
+    std::vector<CheckedTool> tools;
+    std::vector<const ToolSpec*> specs;
+    std::optional<Error> mistake;  // in the options: every call fails with it
+
+    const CheckedTool* find_tool(std::string_view name) const;
+};
+
+class TurnRunner {
+ public:
+    TurnRunner(std::shared_ptr<const AgentSettings> settings, AgentRequest request);
+
+    Task<TurnResult> run();
+
+ private:
+    Task<Result<void>> start();
+    Task<Result<void>> read_history();
+    Task<Result<void>> start_fresh();
+    Task<Result<void>> start_again(Suspension state);
+    Task<Result<void>> start_after_crash();
+    Task<Result<void>> take_answers();
+
+    Task<Result<void>> advance();
+    Task<Result<void>> work_on_batch();
+    Task<Result<void>> finish_batch();
+    Task<Result<void>> generate();
+    Task<Result<bool>> wants_to_stop();
+
+    Task<Result<void>> suspend();
+    Task<Result<void>> park_again();
+    Task<Result<void>> complete();
+
+    Task<Result<void>> call_hooks(HookPoint point, HookContext& context);
+    Task<Result<void>> say(Message message);  // from a hook, as the user
+    Result<void> emit(Item item);
+    HookContext turn_context(HookPoint point) const;
+    Suspension suspension() const;
+    bool has_session() const { return request_.session != nullptr; }
+
+    std::shared_ptr<const AgentSettings> settings_;
+    AgentRequest request_;
+
+    std::span<const Message> history_;
+    std::vector<Message> turn_;
+    std::size_t first_output_ = 0;  // of turn_: what came before was there when the call began
+    Usage usage_;
+    ToolBatch batch_;           // of the assistant message at batch_at_
+    std::size_t batch_at_ = 0;  // messages behind it wait until the results stand between
+    bool begun_ = false;        // the session has been told of the turn
+    bool resumed_ = false;
+    bool kept_suspended_ = false;  // the session has this turn as suspended
+    bool only_answers_ = false;    // so far: no model was called and no tool run
+    bool finished_ = false;
+    std::size_t iterations_ = 0;
+    Response response_;
+};
+
+}  // namespace rouse

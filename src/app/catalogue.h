@@ -1,0 +1,23 @@
+#pragma once
+
+// From configuration to agents and tools that work.
+
+#include "base/clock.h"
+#include "config/config.h"
+#include "net/http_client.h"
+#include "runtime/child_planner.h"
+#include "runtime/registry.h"
+
+namespace rouse::app {
+
+struct CatalogueParts {
+    Clock& clock;
+    HttpClient& http;
+    ChildPlanner& children;
+    std::string public_url;  // where callbacks reach us
+};
+
+// invalid, with what is wrong: a script that cannot be read, a schema that is none.
+Result<Catalogue> build_catalogue(const Config& config, const CatalogueParts& parts);
+
+}  // namespace rouse::app

@@ -1,0 +1,374 @@
+#include "app/service.h"
+
+#include <unistd.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "agent/recovery_manager.h"
+#include "agent/store_async.h"
+#include "app/catalogue.h"
+#include "base/digest.h"
+#include "runtime/outbox.h"
+#include "server/http_server.h"
+#include "store/files/file_store.h"
+
+namespace rouse::app {
+
+namespace asio = boost::asio;
+using namespace server;
+
+namespace {
+
+constexpr std::size_t kTokenBytes = 32;
+
+Error setup_error(std::string message) {
+    return {ErrorKind::invalid, "cannot_start", std::move(message)};
+}
+
+// The token that the command line uses; made at the first start and kept.
+Result<std::string> open_token(Env env, const std::string& path) {
+    const Result<std::string> kept = env.fs.read_file(path);
+    if (kept) {
+        std::string token = *kept;
+        while (!token.empty() && token.back() == '\n')
+            token.pop_back();
+        if (!token.empty()) return token;
+    } else if (kept.error().kind != ErrorKind::not_found) {
+        return kept.error();
+    }
+    IdSource ids(env.clock, env.random);
+    const std::string token = "rouse_" + ids.random_text(kTokenBytes);
+    if (Result<void> written = env.fs.replace_file(path, token + "\n"); !written) {
+        return written.error();
+    }
+    return token;
+}
+
+Result<void> make_directories(const std::string& path) {
+    std::error_code error;
+    std::filesystem::create_directories(path, error);
+    if (!error) return {};
+    return setup_error("cannot make the data directory " + path + ": " + error.message());
+}
+
+ResumePolicy policy_of(RecoveryConfig::Resume resume) {
+    switch (resume) {
+        case RecoveryConfig::Resume::off: return ResumePolicy::off;
+        case RecoveryConfig::Resume::active: return ResumePolicy::active;
+        case RecoveryConfig::Resume::all: return ResumePolicy::all;
+    }
+    return ResumePolicy::active;
+}
+
+std::vector<WebhookEndpoint> endpoints_of(const Config& config) {
+    std::vector<WebhookEndpoint> endpoints;
+    for (const WebhookConfig& webhook : config.webhooks) {
+        WebhookEndpoint endpoint{webhook.url, webhook.secret.variable, {}};
+        for (const WebhookEvent event : webhook.events)
+            endpoint.events.emplace_back(to_string(event));
+        endpoints.push_back(std::move(endpoint));
+    }
+    return endpoints;
+}
+
+HttpLimits http_limits(const LimitsConfig& config) {
+    HttpLimits limits;
+    limits.header_bytes = config.header_bytes;
+    limits.header_fields = config.header_fields;
+    limits.body_bytes = config.body_bytes;
+    limits.connections = config.connections;
+    limits.header_time = std::chrono::ceil<std::chrono::seconds>(config.header_time);
+    limits.request_time = std::chrono::ceil<std::chrono::seconds>(config.request_time);
+    limits.idle_time = std::chrono::ceil<std::chrono::seconds>(config.idle_time);
+    return limits;
+}
+
+// Everything that lives as long as the server does. Members are in the order of their needs.
+class Service {
+ public:
+    Service(Env env, ServiceOptions options, std::shared_ptr<FileStore> store, BootId boot,
+            const std::string& token)
+        : env_(env),
+          options_(std::move(options)),
+          store_(std::move(store)),
+          boot_id_(std::move(boot)),
+          http_client_(work_.get_executor()),
+          system_(env_, store_),
+          children_(env_.clock, env_.random, *store_, registry_),
+          companions_(env_, *store_, system_, registry_, boot_id_),
+          driver_({env_, store_, boot_id_, registry_, work_.get_executor(),
+                   options_.config.limits.concurrent_runs,
+                   [this](const SessionId& session, const RunId& run, std::string_view text) {
+                       hub_.on_delta(session, run, text);
+                   }}),
+          sweeper_(env_.clock, work_.get_executor(),
+                   [this](SessionId id) { return coordinator_.sweep(std::move(id)); }),
+          coordinator_(
+              {env_, store_, boot_id_, registry_, system_, companions_, driver_, sweeper_}),
+          claims_(store_, coordinator_, registry_, work_.get_executor()),
+          outbox_(
+              env_, system_, work_.get_executor(),
+              [this](WebhookPost post) { return send_webhook(std::move(post)); },
+              [this](const std::string& name) { return secret(name); }),
+          hub_(
+              net_.get_executor(), store_, [this](const SessionId& id) { return look(id); },
+              [this](const SessionId& id) { return snapshot(id); },
+              HubLimits{options_.config.limits.stream_events, options_.config.limits.stream_bytes}),
+          auth_(env_.clock, auth_options(token), system_),
+          api_({env_, store_, registry_, system_, coordinator_, driver_, claims_, hub_, metrics_,
+                auth_, work_.get_executor(), options_.version,
+                [this](const std::string& name) { return secret(name); },
+                [this] { asio::post(work_, [this] { outbox_.wake(); }); }}),
+          http_(net_.get_executor(), api_, env_.log, http_limits(options_.config.limits)),
+          signals_(net_, SIGTERM, SIGINT, SIGHUP) {}
+
+    Result<void> run() {
+        if (Result<void> opened = system_.open(); !opened) return opened;
+        connect();
+        Result<BootReport> boot = RecoveryManager(env_, *store_, &companions_).recover(boot_id_);
+        if (!boot) return boot.error();
+        boot_ = *std::move(boot);
+        api_.set_boot(boot_);
+        const ListenAddress& listen = options_.config.server.listen;
+        const Result<std::uint16_t> port = http_.listen(listen.host, listen.port);
+        if (!port) return port.error();
+        ListenAddress bound = listen;
+        bound.port = *port;
+        url_ = "http://" + bound.text();
+        const Result<Catalogue> catalogue = build_catalogue(options_.config, catalogue_parts());
+        if (!catalogue) return catalogue.error();
+        registry_.replace(*catalogue);
+        metrics_.recovered(boot_.waiting, boot_.expired, boot_.interrupted, boot_.to_drive.size());
+        start_work();
+        api_.set_ready(true);
+        if (options_.on_listening) options_.on_listening(url_, token_path());
+        wait_for_signal();
+        auto guard = asio::make_work_guard(work_);
+        std::thread work([this] { work_.run(); });
+        net_.run();
+        guard.reset();
+        work.join();
+        return closed_;
+    }
+
+    void on_commit(const CommittedLines& committed) { hub_.on_commit(committed); }
+
+ private:
+    std::string token_path() const { return options_.config.store.path + "/token"; }
+
+    CatalogueParts catalogue_parts() {
+        const std::string& configured = options_.config.server.public_url;
+        return {env_.clock, http_client_, children_, configured.empty() ? url_ : configured};
+    }
+
+    AuthOptions auth_options(const std::string& token) const {
+        AuthOptions auth;
+        auth.admin_hash = sha256_hex(token);
+        auth.open = options_.insecure_no_auth;
+        auth.allowed_hosts = options_.config.server.allowed_hosts;
+        auth.allowed_hosts.push_back(options_.config.server.listen.host);
+        auth.cors_origins = options_.config.server.cors_origins;
+        auth.failed_logins_per_minute = options_.config.limits.failed_logins_per_minute;
+        auth.refused_results_per_minute = options_.config.limits.refused_results_per_minute;
+        return auth;
+    }
+
+    std::optional<std::string> secret(const std::string& name) const {
+        const auto found = options_.environment.find(name);
+        if (found == options_.environment.end()) return std::nullopt;
+        return found->second;
+    }
+
+    std::optional<EventHub::View> look(const SessionId& id) const {
+        const auto state = store_->load(id);
+        if (!state) return std::nullopt;
+        const Viewer viewer{boot_id_, env_.clock.now(), false};
+        EventHub::View view;
+        view.seq = (*state)->last_seq;
+        view.task_id = (*state)->task_id;
+        view.status = status_json(**state, viewer);
+        return view;
+    }
+
+    std::string snapshot(const SessionId& id) const {
+        const auto state = store_->load(id);
+        if (!state) return "{}";
+        Transcript said;
+        const Result<std::vector<Record>> log = read_records(*store_, id);
+        for (const Record& record : log ? *log : std::vector<Record>())
+            said.fold(record);
+        const Viewer viewer{boot_id_, env_.clock.now(), false};
+        return session_json(**state, said, std::nullopt, store_->log_bytes(id), viewer);
+    }
+
+    Task<Result<int>> send_webhook(WebhookPost post) {
+        HttpRequest request;
+        request.method = "POST";
+        request.url = std::move(post.url);
+        request.headers = std::move(post.headers);
+        request.body = std::move(post.body);
+        request.total_timeout = options_.config.limits.webhook_time;
+        request.max_response_bytes = options_.config.limits.webhook_answer_bytes;
+        request.allow_private_addresses = true;  // whoever writes the configuration may
+        const Result<HttpResponse> response = co_await http_client_.send(std::move(request));
+        if (!response) co_return response.error();
+        co_return response->status;
+    }
+
+    void connect() {
+        CommitEffects effects;
+        effects.drive = [this](const SessionId& id) { driver_.drive(id); };
+        effects.due = [this](const SessionId& id, std::optional<Timestamp> at) {
+            sweeper_.set(id, at);
+        };
+        effects.webhook_queued = [this] { outbox_.wake(); };
+        effects.call_waits = [this] { claims_.call_waits(); };
+        effects.run_given_up = [this](const SessionId& id) {
+            asio::co_spawn(work_, coordinator_.cancel_children(id),
+                           [](const std::exception_ptr&) {});
+        };
+        effects.count = [this](const std::vector<std::size_t>& kinds) { metrics_.count(kinds); };
+        companions_.set_effects(std::move(effects));
+        companions_.set_webhooks(endpoints_of(options_.config));
+        driver_.set_companions(companions_);
+    }
+
+    void start_work() {
+        outbox_.start();
+        if (const MaybeDuration after = options_.config.retention.finished_after) {
+            asio::co_spawn(work_, keep_retention(*after), [](const std::exception_ptr&) {});
+        }
+        asio::co_spawn(work_, coordinator_.start(boot_, policy_of(options_.config.recovery.resume)),
+                       [this](const std::exception_ptr& thrown) {
+                           if (thrown) env_.log.error("recovery.escaped", {});
+                       });
+    }
+
+    Task<void> keep_retention(Milliseconds after) {
+        constexpr Milliseconds kLongest = std::chrono::minutes(1);
+        while (!retention_stopped_) {
+            co_await coordinator_.remove_finished(after);
+            retention_.expires_after(std::min(after / 2, kLongest));
+            (void)co_await retention_.async_wait(asio::as_tuple(asio::use_awaitable));
+        }
+    }
+
+    void wait_for_signal() {
+        signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+            if (error) return;
+            if (signal == SIGHUP) {
+                reload();
+            } else if (std::exchange(stopping_, true)) {
+                ::_exit(128 + signal);
+            } else {
+                asio::co_spawn(net_, shut_down(), [this](const std::exception_ptr&) {
+                    work_.stop();
+                    net_.stop();
+                });
+            }
+            wait_for_signal();
+        });
+    }
+
+    void reload() {
+        const Result<Config> config = options_.reload();
+        const Result<Catalogue> catalogue = config ? build_catalogue(*config, catalogue_parts())
+                                                   : Result<Catalogue>(config.error());
+        if (!catalogue) {
+            env_.log.error("config.not_reloaded", {{"error", catalogue.error().message}});
+            return;
+        }
+        registry_.replace(*catalogue);
+        env_.log.info("config.reloaded",
+                      {{"agents", catalogue->agents.size()}, {"tools", catalogue->tools.size()}});
+    }
+
+    Task<void> shut_down() {
+        env_.log.info("shutdown.begun", {});
+        api_.set_ready(false);
+        http_.stop();
+        hub_.close();
+        auto quiet = [](Service& service) -> Task<void> {
+            service.sweeper_.stop();
+            service.outbox_.stop();
+            service.claims_.close();
+            service.retention_stopped_ = true;
+            service.retention_.cancel();
+            co_await service.driver_.shut_down(service.options_.config.limits.shutdown_time / 2);
+            Commit stopped = make_commit(system_log(), std::nullopt,
+                                         Records(1, BootStopped{service.boot_id_, {}}));
+            (void)co_await commit_async(*service.store_, std::move(stopped));
+        };
+        co_await asio::co_spawn(work_, quiet(*this), asio::use_awaitable);
+        asio::steady_timer pause(net_);
+        for (int tries = 0; tries < 50 && http_.connections() > 0; ++tries) {
+            pause.expires_after(std::chrono::milliseconds(20));
+            (void)co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
+        }
+        http_.close_all();
+        closed_ = store_->close();
+        env_.log.info("shutdown.done", {});
+    }
+
+    Env env_;
+    ServiceOptions options_;
+    std::shared_ptr<FileStore> store_;
+    BootId boot_id_;
+    BootReport boot_;
+    asio::io_context net_{1};
+    asio::io_context work_{1};
+    HttpClient http_client_;
+    Registry registry_;
+    SystemLog system_;
+    ChildPlanner children_;
+    SessionCompanions companions_;
+    RunDriver driver_;
+    Sweeper sweeper_;
+    Coordinator coordinator_;
+    ClaimDesk claims_;
+    Outbox outbox_;
+    EventHub hub_;
+    Metrics metrics_;
+    Auth auth_;
+    Api api_;
+    HttpServer http_;
+    asio::signal_set signals_;
+    asio::steady_timer retention_{work_};
+    bool retention_stopped_ = false;
+    std::string url_;
+    bool stopping_ = false;
+    Result<void> closed_;
+};
+
+}  // namespace
+
+Result<void> run_service(Env env, ServiceOptions options) {
+    const std::string directory = options.config.store.path;
+    if (Result<void> made = make_directories(directory); !made) return made;
+    Result<std::unique_ptr<FileStore>> opened = FileStore::open(env, directory);
+    if (!opened) return opened.error();
+    const std::shared_ptr<FileStore> store = *std::move(opened);
+    const Result<std::string> token = open_token(env, directory + "/token");
+    if (!token) return token.error();
+    std::atomic<Service*> listening = nullptr;
+    store->listen([&](const CommittedLines& committed) {
+        if (Service* service = listening) service->on_commit(committed);
+    });
+    IdSource ids(env.clock, env.random);
+    Service service(env, std::move(options), store, ids.make<BootId>(), *token);
+    listening = &service;
+    Result<void> ended = service.run();
+    listening = nullptr;
+    if (!ended) (void)store->close().has_value();
+    return ended;
+}
+
+}  // namespace rouse::app

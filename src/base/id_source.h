@@ -1,0 +1,37 @@
+#pragma once
+
+// Makes ids: 48 bits of time so that they sort by age, then random bytes so that nobody can guess
+// them.
+
+#include <string>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/random.h"
+#include "base/secret.h"
+
+namespace rouse {
+
+class IdSource final {
+ public:
+    IdSource(Clock& clock, Random& random) : clock_(clock), random_(random) {}
+
+    // A new id of any of the Id<> types: prefix, time, 10 random bytes.
+    template <class AnyId>
+    AnyId make() {
+        return AnyId(std::string(AnyId::kPrefix) + timed_text());
+    }
+
+    // Random bytes alone, as base32: the unguessable part of an id that says elsewhere what it is.
+    std::string random_text(std::size_t bytes);
+
+    Secret secret();  // 32 random bytes
+
+ private:
+    std::string timed_text();
+
+    Clock& clock_;
+    Random& random_;
+};
+
+}  // namespace rouse

@@ -1,0 +1,279 @@
+#include "base/json.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <boost/json/basic_parser_impl.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "base/limits.h"
+
+namespace rouse {
+namespace {
+
+namespace json = boost::json;
+
+// Receives the parser's events and keeps nothing: only well-formedness and finite numbers matter.
+struct CheckingHandler {
+    static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
+    static constexpr std::size_t max_array_size = static_cast<std::size_t>(-1);
+    static constexpr std::size_t max_key_size = static_cast<std::size_t>(-1);
+    static constexpr std::size_t max_string_size = static_cast<std::size_t>(-1);
+
+    using Code = boost::system::error_code;
+    bool on_document_begin(Code&) { return true; }
+    bool on_document_end(Code&) { return true; }
+    bool on_object_begin(Code&) { return true; }
+    bool on_object_end(std::size_t, Code&) { return true; }
+    bool on_array_begin(Code&) { return true; }
+    bool on_array_end(std::size_t, Code&) { return true; }
+    bool on_key_part(json::string_view, std::size_t, Code&) { return true; }
+    bool on_key(json::string_view, std::size_t, Code&) { return true; }
+    bool on_string_part(json::string_view, std::size_t, Code&) { return true; }
+    bool on_string(json::string_view, std::size_t, Code&) { return true; }
+    bool on_number_part(json::string_view, Code&) { return true; }
+    bool on_int64(std::int64_t, json::string_view, Code&) { return true; }
+    bool on_uint64(std::uint64_t, json::string_view, Code&) { return true; }
+    bool on_double(double value, json::string_view, Code& code) {
+        if (std::isfinite(value)) return true;
+        code = json::make_error_code(json::error::not_number);
+        return false;
+    }
+    bool on_bool(bool, Code&) { return true; }
+    bool on_null(Code&) { return true; }
+    bool on_comment_part(json::string_view, Code&) { return true; }
+    bool on_comment(json::string_view, Code&) { return true; }
+};
+
+std::string without_white_space(std::string_view text) {
+    std::string compact;
+    compact.reserve(text.size());
+    bool in_string = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (in_string) {
+            compact += c;
+            if (c == '\\') {
+                compact += text[++i];  // the text is well-formed: a character follows
+            } else if (c == '"') {
+                in_string = false;
+            }
+        } else if (c != ' ' && c != '\t' && c != '\n' && c != '\r') {
+            compact += c;
+            in_string = c == '"';
+        }
+    }
+    return compact;
+}
+
+Error corrupt_at(std::size_t offset, std::string_view what) {
+    return {ErrorKind::corrupt, "malformed_json",
+            std::string(what) + " at byte " + std::to_string(offset)};
+}
+
+// `at` is at an opening quote; returns the offset behind the closing one, or npos. A quote with an
+// odd number of backslashes before it belongs to the string.
+std::size_t skip_string(std::string_view text, std::size_t at) {
+    const std::size_t first = at + 1;
+    for (std::size_t quote = text.find('"', first); quote != std::string_view::npos;
+         quote = text.find('"', quote + 1)) {
+        std::size_t inside = quote;
+        while (inside > first && text[inside - 1] == '\\')
+            --inside;
+        if ((quote - inside) % 2 == 0) return quote + 1;
+    }
+    return std::string_view::npos;
+}
+
+// true, false, null or what can only be meant as a number.
+bool is_plain_token(std::string_view token) {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    if (token.empty()) return false;
+    if (token.front() != '-' && !is_digit(token.front())) {
+        return token == "true" || token == "false" || token == "null";
+    }
+    return is_digit(token.back()) &&
+           token.find_first_not_of("0123456789+-.eE") == std::string_view::npos;
+}
+
+// `at` is at the first character of a value; returns the offset behind it, or npos.
+std::size_t skip_value(std::string_view text, std::size_t at) {
+    if (at >= text.size()) return std::string_view::npos;
+    if (text[at] == '"') return skip_string(text, at);
+    if (text[at] != '{' && text[at] != '[') {
+        const std::size_t end = std::min(text.find_first_of(",]}", at), text.size());
+        return is_plain_token(text.substr(at, end - at)) ? end : std::string_view::npos;
+    }
+    std::size_t depth = 0;
+    while (at < text.size()) {
+        switch (text[at]) {
+            case '"':
+                at = skip_string(text, at);
+                if (at == std::string_view::npos) return at;
+                continue;
+            case '{':
+            case '[': ++depth; break;
+            case '}':
+            case ']':
+                if (--depth == 0) return at + 1;
+                break;
+            default: break;
+        }
+        ++at;
+    }
+    return std::string_view::npos;
+}
+
+// Control characters, quotes and backslashes: found eight bytes at a time, since every record's
+// text is looked at for them.
+bool needs_escape(std::string_view text) {
+    constexpr std::uint64_t kOnes = 0x0101010101010101;
+    constexpr std::uint64_t kHighs = 0x8080808080808080;
+    const auto has_zero = [](std::uint64_t v) { return (v - kOnes) & ~v & kHighs; };
+    std::size_t at = 0;
+    for (; at + 8 <= text.size(); at += 8) {
+        std::uint64_t bytes = 0;
+        std::memcpy(&bytes, text.data() + at, 8);
+        const std::uint64_t below_space = (bytes - kOnes * 0x20) & ~bytes & kHighs;
+        if (below_space | has_zero(bytes ^ (kOnes * '"')) | has_zero(bytes ^ (kOnes * '\\'))) {
+            return true;
+        }
+    }
+    return std::ranges::any_of(text.substr(at), [](char c) {
+        return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\';
+    });
+}
+
+}  // namespace
+
+Result<RawJson> RawJson::parse(std::string_view text) {
+    json::parse_options options;
+    options.max_depth = limits::kJsonDepth;
+    json::basic_parser<CheckingHandler> parser(options);
+    boost::system::error_code code;
+    const std::size_t consumed = parser.write_some(false, text.data(), text.size(), code);
+    if (!code && consumed < text.size()) code = json::make_error_code(json::error::extra_data);
+    if (code) {
+        return Error(
+            ErrorKind::invalid, "invalid_json",
+            "not acceptable as JSON at byte " + std::to_string(consumed) + ": " + code.message());
+    }
+    return trusted(without_white_space(text));
+}
+
+RawJson RawJson::trusted(std::string text) {
+    RawJson raw;
+    raw.text_ = std::move(text);
+    return raw;
+}
+
+Result<void> split_object(std::string_view text, std::vector<JsonMember>& members) {
+    members.clear();
+    if (text.size() < 2 || text.front() != '{') return corrupt_at(0, "not an object");
+    std::size_t at = 1;
+    if (text[at] == '}') {
+        if (text.size() != 2) return corrupt_at(2, "something follows the object");
+        return {};
+    }
+    for (;;) {
+        if (at >= text.size() || text[at] != '"') return corrupt_at(at, "no key");
+        const std::size_t key_end = skip_string(text, at);
+        if (key_end == std::string_view::npos) return corrupt_at(at, "a key without end");
+        if (key_end >= text.size() || text[key_end] != ':') return corrupt_at(key_end, "no colon");
+        const std::size_t value_end = skip_value(text, key_end + 1);
+        if (value_end == std::string_view::npos || value_end >= text.size()) {
+            return corrupt_at(key_end, "a value without end");
+        }
+        members.push_back({text.substr(at + 1, key_end - at - 2),
+                           text.substr(key_end + 1, value_end - key_end - 1)});
+        if (text[value_end] == '}') {
+            if (value_end + 1 != text.size()) {
+                return corrupt_at(value_end + 1, "something follows the object");
+            }
+            return {};
+        }
+        if (text[value_end] != ',') return corrupt_at(value_end, "no comma");
+        at = value_end + 1;
+    }
+}
+
+Result<void> split_array(std::string_view text, std::vector<std::string_view>& items) {
+    items.clear();
+    if (text.size() < 2 || text.front() != '[') return corrupt_at(0, "not an array");
+    if (text == "[]") return {};
+    std::size_t at = 1;
+    for (;;) {
+        const std::size_t end = skip_value(text, at);
+        if (end == std::string_view::npos || end >= text.size()) {
+            return corrupt_at(at, "an item without end");
+        }
+        items.push_back(text.substr(at, end - at));
+        if (text[end] == ']') {
+            if (end + 1 != text.size()) return corrupt_at(end + 1, "something follows the array");
+            return {};
+        }
+        if (text[end] != ',') return corrupt_at(end, "no comma");
+        at = end + 1;
+    }
+}
+
+std::optional<std::string> read_json_string(std::string_view token) {
+    if (token.size() < 2 || token.front() != '"' || token.back() != '"') return std::nullopt;
+    const std::string_view inside = token.substr(1, token.size() - 2);
+    if (!needs_escape(inside)) return std::string(inside);
+    boost::system::error_code code;
+    const json::value value = json::parse(token, code);
+    if (code || !value.is_string()) return std::nullopt;
+    return std::string(value.get_string());
+}
+
+std::optional<std::int64_t> read_json_int(std::string_view token) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value);
+    if (error != std::errc{} || end != token.data() + token.size()) return std::nullopt;
+    return value;
+}
+
+std::optional<bool> read_json_bool(std::string_view token) {
+    if (token == "true") return true;
+    if (token == "false") return false;
+    return std::nullopt;
+}
+
+std::optional<double> read_json_number(std::string_view token) {
+    double number = 0;
+    const auto parsed = std::from_chars(token.data(), token.data() + token.size(), number);
+    const bool whole = parsed.ec == std::errc{} && parsed.ptr == token.data() + token.size();
+    if (!whole || !std::isfinite(number)) return std::nullopt;
+    return number;
+}
+
+void append_json_number(std::string& out, double number) {
+    if (!std::isfinite(number)) {
+        out += "null";
+        return;
+    }
+    std::array<char, 32> text{};
+    const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+    out.append(text.data(), end);
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+    if (!needs_escape(text)) {
+        out += '"';
+        out += text;
+        out += '"';
+        return;
+    }
+    out += json::serialize(json::string_view(text.data(), text.size()));
+}
+
+std::string to_json_string(std::string_view text) {
+    std::string out;
+    append_json_string(out, text);
+    return out;
+}
+
+}  // namespace rouse

@@ -1,0 +1,50 @@
+#pragma once
+
+// Every limit of the product, in one place. Sizes are bytes unless the name says otherwise.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace rouse::limits {
+
+// JSON from outside: tool inputs, results, metadata.
+inline constexpr std::size_t kJsonDepth = 64;
+
+// Pending calls and waits.
+inline constexpr std::chrono::hours kCallTimeout{24};
+inline constexpr std::chrono::hours kWaitGrace{1};  // a wait outlives its latest call by this
+inline constexpr std::uint32_t kInterruptionsInARow = 3;
+
+// How long the ids of a deleted session answer "gone" instead of "unknown".
+inline constexpr std::chrono::hours kTombstone{24 * 30};
+
+// The server.
+inline constexpr std::size_t kCachedSessions = 1000;  // with their conversations
+inline constexpr std::size_t kConcurrentRuns = 64;
+inline constexpr std::size_t kChildDepth = 5;
+inline constexpr std::chrono::hours kAnswersKept{24};  // to requests with an Idempotency-Key
+inline constexpr std::chrono::minutes kLongestWait{5};
+inline constexpr std::size_t kSystemRecordsPerSnapshot = 10'000;
+// Outgoing HTTP and programs that we run.
+inline constexpr std::chrono::seconds kHttpConnectTimeout{10};
+inline constexpr std::size_t kHttpResponseBytes = 16U << 20U;
+inline constexpr std::size_t kHttpHeaderBytes = 64U << 10U;  // of a response, in all
+inline constexpr long kHttpKeptConnections = 64;
+inline constexpr std::size_t kProcessOutputBytes = 1U << 20U;  // of each stream
+inline constexpr std::chrono::seconds kToolTimeout{60};        // of a call that we wait for
+inline constexpr std::size_t kToolOutputBytes = 1U << 20U;
+inline constexpr std::size_t kToolErrorBytes = 2U << 10U;  // of a failure's own words
+
+// The files store.
+inline constexpr std::uint64_t kJournalSegmentBytes = 64ULL << 20U;
+inline constexpr std::uint64_t kJournalSectorBytes = 512;
+inline constexpr std::size_t kGroupBytes = 4U << 20U;          // a sync group is closed past this
+inline constexpr std::size_t kCommitBytes = 32U << 20U;        // a larger commit is refused
+inline constexpr std::size_t kTailBytes = 8U << 20U;           // in memory, not yet in the logs
+inline constexpr std::uint64_t kCheckpointBytes = 16U << 20U;  // of journal, between checkpoints
+inline constexpr std::size_t kStateCacheBytes = 64U << 20U;
+inline constexpr std::uint64_t kReserveBytes = 4U << 20U;  // for cancel, delete, expiry when full
+inline constexpr std::chrono::hours kJournalKept{1};       // for replay of the global stream
+
+}  // namespace rouse::limits

@@ -1,0 +1,116 @@
+#include "base/time.h"
+
+#include <array>
+#include <charconv>
+
+namespace rouse {
+namespace {
+
+void put_digits(char* at, std::int64_t value, int width) {
+    for (int i = width - 1; i >= 0; --i) {
+        at[i] = static_cast<char>('0' + value % 10);
+        value /= 10;
+    }
+}
+
+// Reads exactly `width` digits and moves on; -1 when they are not there.
+int take_digits(std::string_view& text, std::size_t width) {
+    if (text.size() < width) return -1;
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + width, value);
+    if (error != std::errc{} || end != text.data() + width || text[0] == '-') return -1;
+    text.remove_prefix(width);
+    return value;
+}
+
+bool take(std::string_view& text, std::string_view one_of) {
+    if (text.empty() || one_of.find(text.front()) == std::string_view::npos) return false;
+    text.remove_prefix(1);
+    return true;
+}
+
+Error bad_time(std::string_view text) {
+    return {ErrorKind::invalid, "invalid_time",
+            "not a time as in 2026-02-21T09:30:00Z: " + std::string(text.substr(0, 40))};
+}
+
+// The fraction's milliseconds; further digits are dropped. -1: no digit behind the dot.
+int take_fraction(std::string_view& text) {
+    if (!take(text, ".")) return 0;
+    int ms = 0;
+    int scale = 100;
+    std::size_t digits = 0;
+    while (!text.empty() && text.front() >= '0' && text.front() <= '9') {
+        ms += (text.front() - '0') * scale;
+        scale /= 10;
+        text.remove_prefix(1);
+        ++digits;
+    }
+    return digits == 0 ? -1 : ms;
+}
+
+}  // namespace
+
+std::string to_rfc3339(Timestamp at) {
+    std::string text;
+    append_rfc3339(text, at);
+    return text;
+}
+
+void append_rfc3339(std::string& out, Timestamp at) {
+    using namespace std::chrono;
+    const auto day = floor<days>(at);
+    const year_month_day date(day);
+    const hh_mm_ss<Milliseconds> time(at - day);
+    const std::size_t start = out.size();
+    out += "0000-00-00T00:00:00.000Z";
+    char* text = out.data() + start;
+    put_digits(text, static_cast<int>(date.year()), 4);
+    put_digits(text + 5, static_cast<unsigned>(date.month()), 2);
+    put_digits(text + 8, static_cast<unsigned>(date.day()), 2);
+    put_digits(text + 11, time.hours().count(), 2);
+    put_digits(text + 14, time.minutes().count(), 2);
+    put_digits(text + 17, time.seconds().count(), 2);
+    put_digits(text + 20, time.subseconds().count(), 3);
+}
+
+Result<Timestamp> parse_rfc3339(std::string_view text) {
+    using namespace std::chrono;
+    const std::string_view whole = text;
+    const int y = take_digits(text, 4);
+    if (y < 0 || !take(text, "-")) return bad_time(whole);
+    const int mo = take_digits(text, 2);
+    if (mo < 0 || !take(text, "-")) return bad_time(whole);
+    const int d = take_digits(text, 2);
+    if (d < 0 || !take(text, "Tt ")) return bad_time(whole);
+    const int h = take_digits(text, 2);
+    if (h < 0 || h > 23 || !take(text, ":")) return bad_time(whole);
+    const int mi = take_digits(text, 2);
+    if (mi < 0 || mi > 59 || !take(text, ":")) return bad_time(whole);
+    const int s = take_digits(text, 2);
+    if (s < 0 || s > 60) return bad_time(whole);
+    const int ms = take_fraction(text);
+    if (ms < 0) return bad_time(whole);
+
+    int offset_minutes = 0;
+    if (!take(text, "Zz")) {
+        const bool west = !text.empty() && text.front() == '-';
+        if (!take(text, "+-")) return bad_time(whole);
+        const int oh = take_digits(text, 2);
+        if (oh < 0 || oh > 23 || !take(text, ":")) return bad_time(whole);
+        const int om = take_digits(text, 2);
+        if (om < 0 || om > 59) return bad_time(whole);
+        offset_minutes = (oh * 60 + om) * (west ? -1 : 1);
+    }
+    const year_month_day date(year(y), month(static_cast<unsigned>(mo)),
+                              day(static_cast<unsigned>(d)));
+    if (!text.empty() || !date.ok()) return bad_time(whole);
+    const Timestamp at = Timestamp(sys_days(date)) + hours(h) + minutes(mi) + seconds(s) +
+                         Milliseconds(ms) - minutes(offset_minutes);
+    // An offset or a leap second may lead out of the years that to_rfc3339 can print.
+    const year in = year_month_day(floor<days>(at)).year();
+    if (in < year(0) || in > year(9999)) return bad_time(whole);
+    return at;
+}
+
+}  // namespace rouse

@@ -1,0 +1,50 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "cli/commands.h"
+
+#ifndef ROUSE_VERSION
+#error "the build gives the version"
+#endif
+
+namespace rouse::cli {
+
+Command add_version(CLI::App& program, Env /*env*/) {
+    CLI::App* command = program.add_subcommand("version", "Print the version");
+    return [command] {
+        if (!command->parsed()) return -1;
+        std::cout << "rouse " << ROUSE_VERSION << "\n";
+        return static_cast<int>(kDone);
+    };
+}
+
+int run(int argc, char** argv, Env env, const std::vector<AddCommand>& more) {
+    CLI::App program("Rouse: agent sessions that outlive the process that runs them", "rouse");
+    program.require_subcommand(1);
+    program.footer(
+        "Examples:\n"
+        "  rouse demo                     see a suspend, a kill -9 and a resume\n"
+        "  rouse serve                    start a server\n"
+        "  rouse run \"Deploy main\"        ask its agent\n"
+        "  rouse sessions                 what there is; rouse waits, what it waits for\n\n"
+        "rouse COMMAND --help shows examples of each.");
+    std::vector<AddCommand> adding = more;
+    adding.insert(adding.end(), {add_conversations, add_sessions, add_waits, add_pending,
+                                 add_tokens, add_verify, add_version});
+    std::vector<Command> commands;
+    commands.reserve(adding.size());
+    for (const AddCommand add : adding)
+        commands.push_back(add(program, env));
+    try {
+        program.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        const int code = program.exit(error);
+        return code == 0 ? kDone : kUsage;
+    }
+    for (const Command& command : commands) {
+        if (const int code = command(); code >= 0) return code;
+    }
+    return kUsage;
+}
+
+}  // namespace rouse::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+// Text from data on its way to a terminal.
+
+#include <string>
+#include <string_view>
+
+namespace rouse::cli {
+
+// Characters that control a terminal or the direction of text, and bytes that are no text, become
+// visible instead of effective.
+std::string printable(std::string_view text);
+// The same, but lines and tabs stay.
+std::string printable_lines(std::string_view text);
+
+// How many columns printable text takes.
+std::size_t columns_of(std::string_view text);
+// At most so many columns; what is cut ends with an ellipsis.
+std::string cut_to(std::string_view text, std::size_t columns);
+
+// As one word of a shell's command line.
+std::string shell_word(std::string_view text);
+
+}  // namespace rouse::cli

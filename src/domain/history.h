@@ -1,0 +1,19 @@
+#pragma once
+
+// Answers about what is long settled, found by going through the log. Rare: a result or token that
+// comes again after its wait has ended.
+
+#include <optional>
+#include <span>
+
+#include "domain/state.h"
+
+namespace rouse {
+
+// How a call ended, whenever that was; nothing when the log does not know it or it is still open.
+std::optional<PendingCall> find_settled_call(std::span<const Record> log, const PendingId& id);
+
+// The token as the log left it.
+std::optional<Token> find_past_token(std::span<const Record> log, const TokenId& id);
+
+}  // namespace rouse

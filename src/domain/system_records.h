@@ -1,0 +1,164 @@
+#pragma once
+
+// The records of the system log that belong to no session: tasks, API tokens, answers to requests
+// that may come again, webhooks on their way. In a commit they travel as records of unknown kind,
+// since no session folds them.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "domain/record.h"
+
+namespace rouse {
+
+enum class TaskState : std::uint8_t { todo, in_progress, review, done };
+template <>
+inline constexpr std::string_view kEnumNames<TaskState>[] = {"TODO", "IN_PROGRESS", "REVIEW",
+                                                             "DONE"};
+
+// What a person wants done; groups sessions. The record carries the task as it is from now on.
+struct TaskSaved {
+    static constexpr std::string_view kKind = "task.saved";
+    std::string task_id;
+    std::string title;
+    TaskState state = TaskState::todo;
+    friend bool operator==(const TaskSaved&, const TaskSaved&) = default;
+    static constexpr auto fields() {
+        using S = TaskSaved;
+        return std::tuple(required("task_id", &S::task_id), field("title", &S::title),
+                          required("state", &S::state));
+    }
+};
+
+// What a caller may do; each includes the ones before.
+enum class Scope : std::uint8_t { read, submit, operate, admin };
+template <>
+inline constexpr std::string_view kEnumNames<Scope>[] = {"read", "submit", "operate", "admin"};
+
+struct ApiTokenCreated {
+    static constexpr std::string_view kKind = "apitoken.created";
+    std::string token_id;
+    std::string hash;  // of the secret
+    std::string name;
+    Scope scope = Scope::read;
+    std::vector<std::string> tasks;  // only sessions of these; empty: all
+    friend bool operator==(const ApiTokenCreated&, const ApiTokenCreated&) = default;
+    static constexpr auto fields() {
+        using S = ApiTokenCreated;
+        return std::tuple(required("token_id", &S::token_id), required("hash", &S::hash),
+                          field("name", &S::name), required("scope", &S::scope),
+                          field("tasks", &S::tasks));
+    }
+};
+struct ApiTokenRevoked {
+    static constexpr std::string_view kKind = "apitoken.revoked";
+    std::string token_id;
+    friend bool operator==(const ApiTokenRevoked&, const ApiTokenRevoked&) = default;
+    static constexpr auto fields() {
+        return std::tuple(required("token_id", &ApiTokenRevoked::token_id));
+    }
+};
+
+// In the commit that the answer tells of.
+struct RequestAnswered {
+    static constexpr std::string_view kKind = "request.answered";
+    std::string key;  // a digest of who asked, what, and the key they chose
+    std::string body_digest;
+    std::int32_t status = 0;
+    std::string location;
+    RawJson answer;
+    friend bool operator==(const RequestAnswered&, const RequestAnswered&) = default;
+    static constexpr auto fields() {
+        using S = RequestAnswered;
+        return std::tuple(required("key", &S::key), required("body_digest", &S::body_digest),
+                          required("status", &S::status), field("location", &S::location),
+                          required("answer", &S::answer));
+    }
+};
+
+// In the commit that it tells of.
+struct WebhookQueued {
+    static constexpr std::string_view kKind = "webhook.queued";
+    std::string delivery_id;
+    std::string url;
+    std::string secret_env;
+    std::string type;
+    SessionId session_id;
+    RawJson data;
+    friend bool operator==(const WebhookQueued&, const WebhookQueued&) = default;
+    static constexpr auto fields() {
+        using S = WebhookQueued;
+        return std::tuple(required("delivery_id", &S::delivery_id), required("url", &S::url),
+                          field("secret_env", &S::secret_env), required("type", &S::type),
+                          field("session_id", &S::session_id), required("data", &S::data));
+    }
+};
+// An attempt failed. Without a next time, it was the last.
+struct WebhookFailed {
+    static constexpr std::string_view kKind = "webhook.failed";
+    std::string delivery_id;
+    std::uint32_t attempts = 0;
+    std::string error;
+    std::optional<Timestamp> next_at;
+    friend bool operator==(const WebhookFailed&, const WebhookFailed&) = default;
+    static constexpr auto fields() {
+        using S = WebhookFailed;
+        return std::tuple(required("delivery_id", &S::delivery_id),
+                          required("attempts", &S::attempts), field("error", &S::error),
+                          field("next_at", &S::next_at));
+    }
+};
+struct WebhookDelivered {
+    static constexpr std::string_view kKind = "webhook.delivered";
+    std::string delivery_id;
+    friend bool operator==(const WebhookDelivered&, const WebhookDelivered&) = default;
+    static constexpr auto fields() {
+        return std::tuple(required("delivery_id", &WebhookDelivered::delivery_id));
+    }
+};
+// A person wants a dead one tried again, from the start.
+struct WebhookRevived {
+    static constexpr std::string_view kKind = "webhook.revived";
+    std::string delivery_id;
+    friend bool operator==(const WebhookRevived&, const WebhookRevived&) = default;
+    static constexpr auto fields() {
+        return std::tuple(required("delivery_id", &WebhookRevived::delivery_id));
+    }
+};
+
+// This boot has gone through all runs that it found interrupted.
+struct BootContinued {
+    static constexpr std::string_view kKind = "boot.continued";
+    BootId boot_id;
+    friend bool operator==(const BootContinued&, const BootContinued&) = default;
+    static constexpr auto fields() {
+        return std::tuple(required("boot_id", &BootContinued::boot_id));
+    }
+};
+
+template <class SystemRecord>
+RecordBody to_record(const SystemRecord& record) {
+    UnknownRecord unknown{std::string(SystemRecord::kKind), {}};
+    std::string members;
+    codec::write_members(members, record);
+    if (!members.empty()) unknown.extra.text = "," + members;
+    return unknown;
+}
+
+// Nothing when the record is of another kind, or malformed.
+template <class SystemRecord>
+std::optional<SystemRecord> read_system_record(const RecordBody& body) {
+    const auto* unknown = std::get_if<UnknownRecord>(&body);
+    if (unknown == nullptr || unknown->kind != SystemRecord::kKind) return std::nullopt;
+    const std::string_view members = unknown->extra.text;
+    const std::string object = "{" + std::string(members.substr(members.empty() ? 0 : 1)) + "}";
+    SystemRecord record{};
+    if (!codec::read(std::string_view(object), record)) return std::nullopt;
+    return record;
+}
+
+}  // namespace rouse

@@ -1,0 +1,86 @@
+#include "domain/system_state.h"
+
+#include <algorithm>
+
+namespace rouse {
+namespace {
+
+template <class Rows>
+auto values_of(const Rows& rows) {
+    std::vector<typename Rows::mapped_type> values;
+    values.reserve(rows.size());
+    for (const auto& [id, row] : rows)
+        values.push_back(row);
+    return values;
+}
+
+SystemState restore(const SystemSnapshot& snapshot) {
+    SystemState state;
+    for (const TaskRow& row : snapshot.tasks)
+        state.tasks.emplace(row.task.task_id, row);
+    for (const ApiTokenRow& row : snapshot.tokens)
+        state.tokens.emplace(row.token.token_id, row);
+    for (const AnsweredRow& row : snapshot.answered)
+        state.answered.emplace(row.request.key, row);
+    for (const DeliveryRow& row : snapshot.deliveries) {
+        state.deliveries.emplace(row.webhook.delivery_id, row);
+        state.last_order = std::max(state.last_order, row.order);
+    }
+    state.continued_at = snapshot.continued_at;
+    return state;
+}
+
+}  // namespace
+
+void SystemState::fold(const Record& record) {
+    const auto* unknown = std::get_if<UnknownRecord>(&record.body);
+    if (unknown == nullptr) return;
+    if (const auto task = read_system_record<TaskSaved>(record.body)) {
+        TaskRow& row = tasks[task->task_id];
+        if (row.task.task_id.empty()) row.created_at = record.at;
+        row.task = *task;
+        row.updated_at = record.at;
+    } else if (const auto token = read_system_record<ApiTokenCreated>(record.body)) {
+        tokens[token->token_id] = {*token, record.at};
+    } else if (const auto revoked = read_system_record<ApiTokenRevoked>(record.body)) {
+        tokens.erase(revoked->token_id);
+    } else if (const auto request = read_system_record<RequestAnswered>(record.body)) {
+        answered[request->key] = {*request, record.at};
+    } else if (const auto queued = read_system_record<WebhookQueued>(record.body)) {
+        DeliveryRow row;
+        row.webhook = *queued;
+        row.queued_at = record.at;
+        row.order = ++last_order;
+        deliveries[queued->delivery_id] = std::move(row);
+    } else if (const auto failed = read_system_record<WebhookFailed>(record.body)) {
+        const auto row = deliveries.find(failed->delivery_id);
+        if (row == deliveries.end()) return;
+        row->second.attempts = failed->attempts;
+        row->second.error = failed->error;
+        row->second.next_at = failed->next_at;
+        row->second.dead = !failed->next_at;
+    } else if (const auto delivered = read_system_record<WebhookDelivered>(record.body)) {
+        deliveries.erase(delivered->delivery_id);
+    } else if (const auto revived = read_system_record<WebhookRevived>(record.body)) {
+        const auto row = deliveries.find(revived->delivery_id);
+        if (row == deliveries.end()) return;
+        row->second.attempts = 0;
+        row->second.next_at.reset();
+        row->second.dead = false;
+    } else if (read_system_record<BootContinued>(record.body)) {
+        continued_at = record.at;
+    } else if (const auto snapshot = read_system_record<SystemSnapshot>(record.body)) {
+        *this = restore(*snapshot);
+    }
+}
+
+void SystemState::forget_answers_before(Timestamp time) {
+    std::erase_if(answered, [&](const auto& row) { return row.second.at < time; });
+}
+
+SystemSnapshot SystemState::snapshot() const {
+    return {values_of(tasks), values_of(tokens), values_of(answered), values_of(deliveries),
+            continued_at};
+}
+
+}  // namespace rouse

@@ -1,0 +1,94 @@
+#include "domain/system_state.h"
+
+#include <gtest/gtest.h>
+
+namespace rouse {
+namespace {
+
+Timestamp at(std::int64_t seconds) {
+    return from_epoch_ms(seconds * 1000);
+}
+
+WebhookQueued queued(const std::string& id) {
+    WebhookQueued webhook;
+    webhook.delivery_id = id;
+    webhook.url = "https://ops.example/hook";
+    webhook.type = "session.waiting";
+    webhook.session_id = SessionId("sess_1");
+    webhook.data = RawJson::trusted("{\"seq\":7}");
+    return webhook;
+}
+
+void fold(SystemState& state, std::int64_t seconds, RecordBody body) {
+    // What is folded has been through a log.
+    const std::string line =
+        "{\"seq\":1,\"ts\":\"2026-01-01T00:00:00.000Z\"," + render_body(body) + "}";
+    Result<Record> record = parse_record(line);
+    ASSERT_TRUE(record) << line;
+    record->at = at(seconds);
+    state.fold(*record);
+}
+
+SystemState busy_state() {
+    SystemState state;
+    fold(state, 1, to_record(TaskSaved{"t1", "Release", TaskState::todo}));
+    fold(state, 2, to_record(TaskSaved{"t1", "Release 9", TaskState::in_progress}));
+    fold(state, 3, to_record(ApiTokenCreated{"rk_1", "hash", "board", Scope::read, {"t1"}}));
+    fold(state, 4,
+         to_record(RequestAnswered{"key", "digest", 202, "", RawJson::trusted("{\"a\":1.0}")}));
+    fold(state, 5, to_record(queued("msg_b")));
+    fold(state, 5, to_record(queued("msg_a")));
+    fold(state, 6, to_record(WebhookFailed{"msg_b", 1, "refused", at(11)}));
+    fold(state, 7, to_record(BootContinued{BootId("boot_1")}));
+    return state;
+}
+
+TEST(SystemStateTest, ATaskIsWhatItsLastRecordSays) {
+    const TaskRow row = busy_state().tasks.at("t1");
+    EXPECT_EQ(row.task, (TaskSaved{"t1", "Release 9", TaskState::in_progress}));
+    EXPECT_EQ(row.created_at, at(1));
+    EXPECT_EQ(row.updated_at, at(2));
+}
+
+TEST(SystemStateTest, WebhooksKeepTheOrderInWhichTheyWereQueued) {
+    const SystemState state = busy_state();
+    EXPECT_LT(state.deliveries.at("msg_b").order, state.deliveries.at("msg_a").order);
+    EXPECT_EQ(state.deliveries.at("msg_b").next_at, at(11));
+}
+
+TEST(SystemStateTest, AFailureWithoutANextTimeIsTheLastUntilSomebodyRevivesIt) {
+    SystemState state = busy_state();
+    fold(state, 8, to_record(WebhookFailed{"msg_b", 10, "refused", {}}));
+    EXPECT_TRUE(state.deliveries.at("msg_b").dead);
+    fold(state, 9, to_record(WebhookRevived{"msg_b"}));
+    EXPECT_FALSE(state.deliveries.at("msg_b").dead);
+    EXPECT_EQ(state.deliveries.at("msg_b").attempts, 0U);
+    fold(state, 10, to_record(WebhookDelivered{"msg_b"}));
+    EXPECT_FALSE(state.deliveries.contains("msg_b"));
+}
+
+TEST(SystemStateTest, ARevokedTokenIsGone) {
+    SystemState state = busy_state();
+    fold(state, 8, to_record(ApiTokenRevoked{"rk_1"}));
+    EXPECT_TRUE(state.tokens.empty());
+}
+
+TEST(SystemStateTest, AnswersAreForgottenInTime) {
+    SystemState state = busy_state();
+    state.forget_answers_before(at(4));
+    EXPECT_EQ(state.answered.size(), 1U);
+    state.forget_answers_before(at(5));
+    EXPECT_TRUE(state.answered.empty());
+}
+
+// A boot reads from the latest snapshot on: it must hold everything.
+TEST(SystemStateTest, ASnapshotIsTheState) {
+    const SystemState state = busy_state();
+    SystemState restored;
+    fold(restored, 99, to_record(TaskSaved{"other", "", TaskState::done}));
+    fold(restored, 100, to_record(state.snapshot()));
+    EXPECT_EQ(restored, state);
+}
+
+}  // namespace
+}  // namespace rouse

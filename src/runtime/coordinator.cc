@@ -1,0 +1,754 @@
+#include "runtime/coordinator.h"
+
+#include <algorithm>
+
+#include "agent/store_async.h"
+#include "domain/child.h"
+#include "domain/fold.h"
+#include "domain/history.h"
+#include "domain/status.h"
+#include "domain/transcript.h"
+#include "runtime/answers.h"
+
+namespace rouse {
+namespace {
+
+constexpr std::string_view kSessions = "/v1/sessions/";
+const Coordinator::Note kNoNote;
+constexpr int kTries = 1000;  // a log that moves so often is moved by a fault of ours
+
+std::string location_of(const SessionId& id) {
+    return std::string(kSessions) + id.text();
+}
+
+// The id is not one of ours, or names a session that does not exist: the same to whoever guesses.
+Error unknown_pending_id() {
+    return {ErrorKind::not_found, "unknown_pending_id",
+            "Unknown pending ID: no call waits under it, and none ever did"};
+}
+
+Error as_pending_error(Error error) {
+    return error.reason == "unknown_session" ? unknown_pending_id() : error;
+}
+
+// Interrupted, and nobody will go on with it by itself.
+bool is_given_up(const SessionState& state) {
+    const std::optional<Interruption>& interruption = state.recovery.interruption;
+    if (state.run_is_open() || !interruption) return false;
+    return interruption->exhausted || interruption->reason == InterruptReason::wait_timeout;
+}
+
+bool gives_up(const Record& record) {
+    return std::holds_alternative<RunCancelled>(record.body) ||
+           std::holds_alternative<RunFailed>(record.body);
+}
+
+Error not_waiting(PendingStatus status) {
+    return {ErrorKind::precondition, "not_waiting",
+            "Not waiting: the call is " + std::string(to_string(status))};
+}
+
+RunId run_of(const SessionState& state) {
+    return state.run ? state.run->run_id : RunId();
+}
+
+}  // namespace
+
+Coordinator::Coordinator(Parts parts)
+    : parts_(std::move(parts)), ids_(parts_.env.clock, parts_.env.random) {}
+
+// ---- how a change is made -------------------------------------------------------------------
+
+void Coordinator::add_note(Commit& commit, const Note& note, const Change& change,
+                           const std::string& location) const {
+    if (!note) return;
+    RequestAnswered answered;
+    answered.key = note->key;
+    answered.body_digest = note->body_digest;
+    answered.status = change.status;
+    answered.location = location;
+    answered.answer = RawJson::trusted(change.answer);
+    SystemLog::add(commit, to_record(answered));
+}
+
+Reply Coordinator::finish(const SessionId& id, const Change& change, Seq last) {
+    if (change.stop) parts_.driver.tell(id, change.run);
+    if (change.drive) parts_.driver.drive(id);
+    return {change.status, change.answer, {}, id, change.run, last};
+}
+
+Task<Result<Reply>> Coordinator::change(SessionId id, Plan plan, Note note) {
+    for (int tries = 0;; ++tries) {
+        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
+        if (!state) co_return state.error();
+        Result<Change> change = plan(**state);
+        if (!change) co_return change.error();
+        const Seq last = (*state)->last_seq + change->records.size();
+        if (change->records.empty()) co_return finish(id, *change, last);
+
+        SessionState after = **state;
+        for (const RecordBody& record : change->records)
+            fold(after, Record{after.last_seq + 1, clamped(after, now()), record});
+        Commit commit = make_commit(id, (*state)->last_seq, std::move(change->records));
+        commit.urgency = change->urgency;
+        for (RecordBody& record : change->system)
+            SystemLog::add(commit, std::move(record));
+        add_note(commit, note, *change, {});
+        Result<Companions::Then> then = parts_.companions.join(after, commit);
+        if (!then) co_return then.error();
+        const Result<Committed> done = co_await commit_async(*parts_.store, std::move(commit));
+        if (done) {
+            // First, since the same commit may have begun another run.
+            if (change->stop) parts_.driver.stop(id, change->run);
+            (*then)();
+            co_return finish(id, *change, last);
+        }
+        if (done.error().reason != "log_moved" || tries == kTries) co_return done.error();
+        co_await until_it_shows(tries);
+    }
+}
+
+Task<Result<Reply>> Coordinator::add_session(SessionId id, Records records, Change change,
+                                             Note note) {
+    SessionState after;
+    for (const RecordBody& record : records)
+        fold(after, Record{after.last_seq + 1, now(), record});
+    const Seq last = records.size();
+    Commit commit = make_commit(id, Seq{0}, std::move(records));
+    add_note(commit, note, change, location_of(id));
+    Result<Companions::Then> then = parts_.companions.join(after, commit);
+    if (!then) co_return then.error();
+    const Result<Committed> done = co_await commit_async(*parts_.store, std::move(commit));
+    if (!done) co_return done.error();
+    (*then)();
+    Reply answer = finish(id, change, last);
+    answer.location = location_of(id);
+    co_return answer;
+}
+
+// ---- sessions -------------------------------------------------------------------------------
+
+// Keeps an alias for the time between looking and being durable.
+class Coordinator::AliasClaim {
+ public:
+    AliasClaim(Coordinator& coordinator, std::string task)
+        : coordinator_(coordinator), task_(std::move(task)) {}
+    AliasClaim(const AliasClaim&) = delete;
+    AliasClaim& operator=(const AliasClaim&) = delete;
+    ~AliasClaim() {
+        if (!alias_.empty()) coordinator_.claimed_aliases_.erase({task_, alias_});
+    }
+
+    bool take(const std::string& alias, const SessionId& except) {
+        SessionFilter filter;
+        filter.task_id = task_;
+        filter.alias = alias;
+        filter.limit = 2;
+        for (const SessionSummary& session : coordinator_.parts_.store->list(filter)) {
+            if (session.id != except) return false;
+        }
+        if (!coordinator_.claimed_aliases_.emplace(task_, alias).second) return false;
+        alias_ = alias;
+        return true;
+    }
+    // A taken one gets a number.
+    std::string take_like(const std::string& alias) {
+        std::string tried = alias;
+        for (int n = 2; !take(tried, {}); ++n)
+            tried = alias + "-" + std::to_string(n);
+        return tried;
+    }
+
+ private:
+    Coordinator& coordinator_;
+    std::string task_;
+    std::string alias_;
+};
+
+Task<Result<Reply>> Coordinator::create(SessionCreated created, Content message, Note note) {
+    const std::shared_ptr<const Catalogue> catalogue = parts_.registry.catalogue();
+    if (created.agent.empty()) created.agent = catalogue->default_agent;
+    if (catalogue->find_agent(created.agent) == nullptr) {
+        std::string known;
+        for (const auto& [name, agent] : catalogue->agents)
+            known += (known.empty() ? "" : ", ") + name;
+        co_return Error(ErrorKind::invalid, "unknown_agent",
+                        "there is no agent \"" + created.agent + "\"; there are: " + known);
+    }
+    const SessionId id = created.id = ids_.make<SessionId>();
+    AliasClaim claim(*this, created.task_id);
+    if (!created.alias.empty()) created.alias = claim.take_like(created.alias);
+    if (created.provider.type.empty()) {
+        created.provider.type = catalogue->find_agent(created.agent)->provider;
+        created.provider.model = catalogue->find_agent(created.agent)->model;
+    }
+    Records records;
+    records.emplace_back(std::move(created));
+    Change change;
+    change.status = 201;
+    change.answer = "{\"id\":" + to_json_string(id.text());
+    if (!message.empty()) {
+        change.run = ids_.make<RunId>();
+        change.drive = true;
+        change.answer += ",\"run_id\":" + to_json_string(change.run.text());
+        records.emplace_back(MessageUser{ids_.make<MessageId>(), std::move(message), false, {}});
+        records.emplace_back(RunStarted{change.run, parts_.boot, {}, {}});
+    }
+    change.answer += "}";
+    co_return co_await add_session(id, std::move(records), std::move(change), std::move(note));
+}
+
+Task<Result<Reply>> Coordinator::update(SessionId id, SessionUpdated update, Note note) {
+    const Result<std::shared_ptr<const SessionState>> known = parts_.store->load(id);
+    if (!known) co_return known.error();
+    AliasClaim claim(*this, (*known)->task_id);
+    if (update.alias && !update.alias->empty() && !claim.take(*update.alias, id)) {
+        co_return Error(ErrorKind::conflict, "alias_taken",
+                        "another session of that task has the alias " + *update.alias);
+    }
+    const Plan plan = [update](const SessionState& state) -> Result<Change> {
+        Result<Records> records = plan_update(state, update);
+        if (!records) return records.error();
+        Change change;
+        change.records = *std::move(records);
+        change.status = 200;
+        return change;
+    };
+    co_return co_await change(std::move(id), plan, std::move(note));
+}
+
+Task<Result<Reply>> Coordinator::remove(SessionId id) {
+    const Plan plan = [](const SessionState& state) -> Result<Change> {
+        Result<DeletePlan> deleted = plan_delete(state);
+        if (!deleted) return deleted.error();
+        Change change;
+        change.records = std::move(deleted->session);
+        change.system = std::move(deleted->system);
+        change.status = 204;
+        change.run = run_of(state);
+        change.stop = state.run_is_open();
+        change.urgency = Urgency::may_use_reserve;
+        return change;
+    };
+    Result<Reply> answer = co_await change(id, plan, kNoNote);
+    if (answer) parts_.driver.forget(id);
+    co_return answer;
+}
+
+Task<Result<Reply>> Coordinator::fork(SessionId id, std::optional<Seq> at_seq, std::string title,
+                                      Note note) {
+    const Result<std::vector<Record>> records = read_records(*parts_.store, id);
+    if (!records) co_return records.error();
+    const Seq last = records->back().seq;
+    if (at_seq && (*at_seq == 0 || *at_seq > last)) {
+        co_return Error(ErrorKind::invalid, "invalid_seq",
+                        "the session's log has records 1 to " + std::to_string(last));
+    }
+    Transcript transcript;
+    SessionCreated fork;
+    for (const Record& record : *records) {
+        if (record.seq > at_seq.value_or(last)) break;
+        if (const auto* created = std::get_if<SessionCreated>(&record.body)) fork = *created;
+        transcript.fold(record);
+    }
+    fork.id = ids_.make<SessionId>();
+    fork.parent.reset();
+    fork.alias.clear();
+    fork.external_id.clear();
+    if (!title.empty()) fork.title = std::move(title);
+    Change change;
+    change.status = 201;
+    change.answer = "{\"id\":" + to_json_string(fork.id.text()) + "}";
+    const ForkOrigin origin{id, at_seq.value_or(last), {}};
+    Records copied = plan_fork(fork, origin, transcript);
+    co_return co_await add_session(fork.id, std::move(copied), std::move(change), std::move(note));
+}
+
+Task<Result<Reply>> Coordinator::compact(SessionId id, std::size_t keep_last, std::string summary,
+                                         Note note) {
+    const Plan plan = [this, id, keep_last, summary](const SessionState& state) -> Result<Change> {
+        const Result<std::vector<Record>> records = read_records(*parts_.store, id);
+        if (!records) return records.error();
+        Transcript transcript;
+        for (const Record& record : *records)
+            transcript.fold(record);
+        Result<Records> planned = plan_compact(state, transcript, keep_last, summary);
+        if (!planned) return planned.error();
+        Change change;
+        change.records = *std::move(planned);
+        change.status = 200;
+        change.answer = "{\"seq\":" + std::to_string(state.last_seq + 1) + "}";
+        return change;
+    };
+    co_return co_await change(std::move(id), plan, std::move(note));
+}
+
+// ---- runs -----------------------------------------------------------------------------------
+
+Task<Result<Reply>> Coordinator::message(SessionId id, Content content, MessageOptions options,
+                                         Note note) {
+    MessageCommand command;
+    command.message = {ids_.make<MessageId>(), std::move(content), false, {}};
+    command.new_run = ids_.make<RunId>();
+    command.boot = parts_.boot;
+    command.on_waiting = options.on_waiting;
+    command.on_running = options.on_running;
+    const Plan plan = [this, command](const SessionState& state) mutable -> Result<Change> {
+        command.now = now();
+        Result<MessagePlan> planned = plan_message(state, command);
+        if (!planned) return planned.error();
+        Change change;
+        change.run = planned->run_id;
+        change.drive = planned->started || planned->resumed;
+        answers::Messaged answer{command.message.message_id, planned->run_id,
+                                 state.last_seq + planned->records.size(), planned->queued,
+                                 planned->superseded};
+        change.answer = to_json(answer);
+        change.records = std::move(planned->records);
+        return change;
+    };
+    co_return co_await change(std::move(id), plan, std::move(note));
+}
+
+Task<Result<Reply>> Coordinator::go_on(SessionId id, Note note) {
+    const RunId run = ids_.make<RunId>();
+    const Plan plan = [this, run](const SessionState& state) -> Result<Change> {
+        Result<Records> records = plan_continue(state, run, parts_.boot);
+        if (!records) return records.error();
+        Change change;
+        change.run = run;
+        change.drive = true;
+        change.answer = to_json(answers::RunChanged{run, state.last_seq + records->size()});
+        change.records = *std::move(records);
+        return change;
+    };
+    co_return co_await change(std::move(id), plan, std::move(note));
+}
+
+Task<Result<Reply>> Coordinator::cancel(SessionId id, CancelMode mode, Note note) {
+    const Plan plan = [this, mode](const SessionState& state) -> Result<Change> {
+        Result<Records> records = plan_cancel(state, mode, parts_.boot);
+        if (!records) return records.error();
+        Change change;
+        change.run = run_of(state);
+        const bool resumes = mode == CancelMode::acknowledge && state.is_parked();
+        change.drive = resumes;
+        change.stop = !resumes;
+        change.urgency = Urgency::may_use_reserve;
+        change.answer = to_json(answers::RunChanged{change.run, state.last_seq + records->size()});
+        change.records = *std::move(records);
+        return change;
+    };
+    co_return co_await change(std::move(id), plan, std::move(note));
+}
+
+// ---- waits ----------------------------------------------------------------------------------
+
+namespace {
+
+// The state with the token of an earlier wait and the calls that were settled in its run.
+SessionState as_of_token(const SessionState& state, const Token& token,
+                         const std::vector<Record>& log) {
+    SessionState then = state;
+    then.tokens.assign(1, token);
+    then.pending.clear();
+    if (then.run) then.run->run_id = token.run_id;
+    for (const Record& record : log) {
+        const auto* created = std::get_if<PendingCreated>(&record.body);
+        if (created == nullptr || created->run_id != token.run_id) continue;
+        if (auto call = find_settled_call(log, created->pending_id)) {
+            then.pending.push_back(*std::move(call));
+        }
+    }
+    return then;
+}
+
+}  // namespace
+
+Task<Result<Reply>> Coordinator::resume(SessionId id, std::optional<std::string> token,
+                                        Results results, Note note) {
+    ResumeCommand command;
+    if (token) {
+        Result<PresentedToken> presented = parse_token_text(*token);
+        if (!presented) co_return presented.error();
+        command.token = *std::move(presented);
+    }
+    command.results = std::move(results);
+    command.boot = parts_.boot;
+    const Plan plan = [this, id, command](const SessionState& state) -> Result<Change> {
+        Result<ResumePlan> planned = plan_resume(state, command, now());
+        const bool used = !planned && (planned.error().reason == "invalid_token" ||
+                                       planned.error().reason == "token_consumed");
+        if (used && command.token) {
+            // A token of an earlier wait is not unknown: it was used, or its time is over.
+            const Result<std::vector<Record>> log = read_records(*parts_.store, id);
+            if (!log) return log.error();
+            const auto past = find_past_token(*log, command.token->token_id);
+            if (past && past->status != TokenStatus::active) {
+                planned = plan_resume(as_of_token(state, *past, *log), command, now());
+            }
+        }
+        if (!planned) return planned.error();
+        for (const auto& [call_id, result] : command.results) {
+            const auto call = std::ranges::find(state.pending, call_id, &PendingCall::call_id);
+            if (call == state.pending.end() || !is_open(call->status)) continue;
+            if (Result<void> fits = check_result(*call, result); !fits) return fits.error();
+        }
+        Change change;
+        change.run = run_of(state);
+        change.drive = planned->resumed;
+        const Seq seq = state.last_seq + planned->records.size();
+        change.answer =
+            to_json(answers::Resumed{change.run, seq, planned->remaining, planned->duplicate});
+        change.records = std::move(planned->records);
+        return change;
+    };
+    co_return co_await change(std::move(id), plan, std::move(note));
+}
+
+Task<Result<Reply>> Coordinator::rotate_token(SessionId id) {
+    const Secret secret = ids_.secret();
+    const NewToken token{ids_.make<TokenId>(), hash_of_secret(secret)};
+    const std::string text = to_token_text(token.token_id, secret).reveal();
+    const Plan plan = [token, text](const SessionState& state) -> Result<Change> {
+        Result<Records> records = plan_rotate_token(state, token);
+        if (!records) return records.error();
+        Change change;
+        change.records = *std::move(records);
+        change.status = 200;
+        change.answer =
+            to_json(answers::TokenShown{text, token.token_id, state.run->wait->deadline_at});
+        return change;
+    };
+    co_return co_await change(std::move(id), plan, kNoNote);
+}
+
+Task<Result<Reply>> Coordinator::extend(SessionId id, Timestamp deadline_at, Note note) {
+    const Plan plan = [this, deadline_at](const SessionState& state) -> Result<Change> {
+        Result<Records> records = plan_extend(state, deadline_at, now());
+        if (!records) return records.error();
+        SessionState after = state;
+        for (const RecordBody& record : *records)
+            fold(after, Record{after.last_seq + 1, now(), record});
+        Change change;
+        change.records = *std::move(records);
+        change.status = 200;
+        change.answer = to_json(*after.run->wait);
+        return change;
+    };
+    co_return co_await change(std::move(id), plan, std::move(note));
+}
+
+// ---- pending calls --------------------------------------------------------------------------
+
+// For what can only be done to a call that waits: it may have been settled long ago.
+Error Coordinator::refuse_past(const PendingId& id, Error refusal) {
+    if (refusal.reason == "unknown_session") return unknown_pending_id();
+    if (refusal.reason != "unknown_pending_id") return refusal;
+    const Result<SessionId> session = session_of(id);
+    const Result<std::vector<Record>> log =
+        session ? read_records(*parts_.store, *session) : Result<std::vector<Record>>();
+    const std::optional<PendingCall> call = log ? find_settled_call(*log, id) : std::nullopt;
+    return call ? not_waiting(call->status) : unknown_pending_id();
+}
+
+Result<void> Coordinator::check_result(const PendingCall& call,
+                                       const Settlement& settlement) const {
+    const auto* result = std::get_if<ToolResult>(&settlement);
+    if (result == nullptr || result->is_error) return {};
+    const std::shared_ptr<const Catalogue> catalogue = parts_.registry.catalogue();
+    const ToolDefinition* tool = catalogue->find_tool(call.tool);
+    if (tool == nullptr || !tool->result_check) return {};
+    Result<RawJson> content = content_as_json(*result);
+    const Result<void> fits =
+        content ? tool->result_check->check(*content) : Result<void>(content.error());
+    if (fits) return {};
+    return Error(ErrorKind::invalid, "result_validation_failed",
+                 "the result does not fit the tool's result_schema; the call still waits: " +
+                     fits.error().message);
+}
+
+// The call may have been settled in a wait that is long over.
+Result<Coordinator::Change> Coordinator::plan_past_settlement(const SessionId& session,
+                                                              const PendingId& id,
+                                                              const Settlement& settlement,
+                                                              const Error& refusal) {
+    const Result<std::vector<Record>> log = read_records(*parts_.store, session);
+    if (!log) return log.error();
+    const std::optional<PendingCall> call = find_settled_call(*log, id);
+    if (!call) return refusal.reason == "unknown_pending_id" ? unknown_pending_id() : refusal;
+    const Result<SettlePlan> plan = answer_settled(call->status, call->digest, settlement);
+    if (!plan) return plan.error();
+    Change change;
+    change.status = 200;
+    change.run = call->run_id;
+    change.answer = to_json(answers::Settled{true, session, true});
+    return change;
+}
+
+Task<Result<Reply>> Coordinator::settle(PendingId id, Settlement settlement, Note note) {
+    const Result<SessionId> session = session_of(id);
+    if (!session) co_return unknown_pending_id();
+    const Plan plan = [this, id, settlement](const SessionState& state) -> Result<Change> {
+        if (const PendingCall* call = state.find_pending(id); call && is_open(call->status)) {
+            if (Result<void> fits = check_result(*call, settlement); !fits) return fits.error();
+        }
+        Result<SettlePlan> planned = plan_settle(state, id, settlement, parts_.boot, now());
+        if (!planned && planned.error().reason == "unknown_pending_id") {
+            return plan_past_settlement(state.id, id, settlement, planned.error());
+        }
+        if (!planned) return planned.error();
+        Change change;
+        change.status = 200;
+        change.run = run_of(state);
+        change.drive = planned->resumed;
+        if (std::holds_alternative<CallCancelled>(settlement)) {
+            change.urgency = Urgency::may_use_reserve;
+        }
+        change.answer = to_json(answers::Settled{true, state.id, planned->duplicate});
+        change.records = std::move(planned->records);
+        return change;
+    };
+    Result<Reply> answer = co_await change(*session, plan, std::move(note));
+    if (!answer) co_return as_pending_error(answer.error());
+    co_return answer;
+}
+
+Task<Result<Reply>> Coordinator::decide(PendingId id, Decision decision, Note note) {
+    const Result<SessionId> session = session_of(id);
+    if (!session) co_return unknown_pending_id();
+    const Plan plan = [this, id, decision](const SessionState& state) -> Result<Change> {
+        Result<SettlePlan> planned = plan_decide(state, id, decision, parts_.boot, now());
+        if (!planned) return planned.error();
+        Change change;
+        change.run = run_of(state);
+        change.drive = planned->resumed;
+        change.answer = to_json(answers::Decided{
+            change.run, state.id, state.last_seq + planned->records.size(), planned->duplicate});
+        change.records = std::move(planned->records);
+        return change;
+    };
+    Result<Reply> answer = co_await change(*session, plan, std::move(note));
+    if (!answer) co_return refuse_past(id, answer.error());
+    co_return answer;
+}
+
+Task<Result<Reply>> Coordinator::progress(PendingId id, Progress progress) {
+    const Result<SessionId> session = session_of(id);
+    if (!session) co_return unknown_pending_id();
+    const Plan plan = [id, progress](const SessionState& state) -> Result<Change> {
+        const PendingCall* call = state.find_pending(id);
+        if (call == nullptr) return unknown_pending_id();
+        if (!is_open(call->status)) return not_waiting(call->status);
+        Change change;
+        change.status = 200;
+        change.answer = to_json(answers::Settled{true, state.id, false});
+        if (call->progress != progress) change.records = {PendingProgress{id, progress}};
+        return change;
+    };
+    Result<Reply> answer = co_await change(*session, plan, kNoNote);
+    if (!answer) co_return refuse_past(id, answer.error());
+    co_return answer;
+}
+
+Task<Result<Reply>> Coordinator::claim(PendingId id, std::string worker, Milliseconds lease) {
+    const Result<SessionId> session = session_of(id);
+    if (!session) co_return unknown_pending_id();
+    const Plan plan = [this, id, worker, lease](const SessionState& state) -> Result<Change> {
+        Result<Records> records = plan_claim(state, id, worker, now() + lease, now());
+        if (!records) return records.error();
+        Change change;
+        change.status = 200;
+        change.records = *std::move(records);
+        change.answer = to_json(answers::Settled{true, state.id, false});
+        return change;
+    };
+    Result<Reply> answer = co_await change(*session, plan, kNoNote);
+    if (!answer) co_return refuse_past(id, answer.error());
+    co_return answer;
+}
+
+Task<Result<Reply>> Coordinator::release(PendingId id, std::string worker) {
+    const Result<SessionId> session = session_of(id);
+    if (!session) co_return unknown_pending_id();
+    const Plan plan = [id, worker](const SessionState& state) -> Result<Change> {
+        Result<Records> records = plan_release(state, id, worker);
+        if (!records) return records.error();
+        Change change;
+        change.status = 200;
+        change.records = *std::move(records);
+        change.answer = to_json(answers::Settled{true, state.id, change.records.empty()});
+        return change;
+    };
+    Result<Reply> answer = co_await change(*session, plan, kNoNote);
+    if (!answer) co_return refuse_past(id, answer.error());
+    co_return answer;
+}
+
+// ---- by itself ------------------------------------------------------------------------------
+
+Task<void> Coordinator::remove_finished(Milliseconds after) {
+    SessionFilter filter;
+    filter.status = SessionStatus::idle;
+    filter.boot = parts_.boot;
+    filter.now = now();
+    filter.limit = std::numeric_limits<std::size_t>::max();
+    for (const SessionSummary& session : parts_.store->list(filter)) {
+        if (session.updated_at + after > now()) continue;
+        const Result<Reply> removed = co_await remove(session.id);
+        if (removed || removed.error().reason == "session_gone") continue;
+        parts_.env.log.warn("retention.failed",
+                            {{"session", session.id.text()}, {"error", removed.error().message}});
+    }
+}
+
+Task<void> Coordinator::sweep(SessionId id) {
+    const Plan plan = [this](const SessionState& state) -> Result<Change> {
+        Change change;
+        change.records = plan_due(state, parts_.boot, now());
+        change.urgency = Urgency::may_use_reserve;
+        change.run = run_of(state);
+        SessionState after = state;
+        for (const RecordBody& record : change.records)
+            fold(after, Record{after.last_seq + 1, clamped(after, now()), record});
+        change.drive = state.is_parked() && after.run_is_open() && !after.is_parked();
+        change.stop = state.run_is_open() && !after.run_is_open();
+        return change;
+    };
+    const Result<Reply> swept = co_await change(id, plan, kNoNote);
+    if (!swept) {
+        parts_.env.log.warn("sweep.failed",
+                            {{"session", id.text()}, {"error", swept.error().message}});
+        co_return;
+    }
+    // Nothing was due after all, or not everything: look at it again in time.
+    const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
+    if (state) parts_.sweeper.set(id, next_due(summarize(**state)));
+}
+
+Task<void> Coordinator::cancel_children(SessionId parent) {
+    SessionFilter filter;
+    filter.parent = parent;
+    filter.limit = std::numeric_limits<std::size_t>::max();
+    for (const SessionSummary& child : parts_.store->list(filter)) {
+        if (!child.is_active()) continue;
+        const Result<Reply> cancelled = co_await cancel(child.id, CancelMode::discard, kNoNote);
+        if (cancelled || cancelled.error().reason == "not_running") continue;
+        parts_.env.log.warn("child.not_cancelled",
+                            {{"session", child.id.text()}, {"error", cancelled.error().message}});
+    }
+}
+
+std::vector<SessionId> Coordinator::left_behind(ResumePolicy policy) {
+    SessionFilter filter;
+    filter.status = SessionStatus::interrupted_startup;
+    filter.boot = parts_.boot;
+    filter.now = now();
+    filter.limit = std::numeric_limits<std::size_t>::max();
+    const std::optional<Timestamp> continued =
+        parts_.system.ask([](const SystemState& state) { return state.continued_at; });
+    std::vector<SessionId> left;
+    for (const SessionSummary& session : parts_.store->list(filter)) {
+        // An earlier boot may have died before it came to them.
+        const bool not_looked_at = !continued || session.updated_at > *continued;
+        const bool shut_down = session.run.interrupted == InterruptReason::process_exit;
+        if (shut_down || not_looked_at || policy == ResumePolicy::all) left.push_back(session.id);
+    }
+    return left;
+}
+
+Task<void> Coordinator::start(BootReport report, ResumePolicy policy) {
+    parts_.store->visit_active([&](const SessionSummary& session) {
+        if (const auto due = next_due(session)) parts_.sweeper.set(session.id, due);
+    });
+    parts_.sweeper.start();
+    for (const SessionId& session : report.to_drive)
+        parts_.driver.drive(session);
+    if (policy != ResumePolicy::off) {
+        std::vector<SessionId> left = left_behind(policy);
+        co_await continue_all(std::move(left));
+    }
+    co_await cancel_orphans();
+    co_await answer_for_lost_children();
+    RecordBody continued = to_record(BootContinued{report.boot});
+    const Result<void> noted = co_await parts_.system.append(std::move(continued));
+    if (!noted) parts_.env.log.warn("boot.not_noted", {{"error", noted.error().message}});
+}
+
+Task<void> Coordinator::continue_all(std::vector<SessionId> sessions) {
+    for (const SessionId& session : sessions) {
+        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(session);
+        if (!state) continue;
+        const std::optional<Interruption>& interruption = (*state)->recovery.interruption;
+        if (!interruption || interruption->exhausted) continue;
+        const Result<Reply> continued = co_await go_on(session, kNoNote);
+        if (continued) continue;
+        parts_.env.log.warn("recovery.not_continued",
+                            {{"session", session.text()}, {"error", continued.error().message}});
+    }
+}
+
+// A parent's run was given up, and the process died before its children heard of it.
+Task<void> Coordinator::cancel_orphans() {
+    std::vector<SessionId> parents;
+    parts_.store->visit_active([&](const SessionSummary& session) {
+        if (!session.parent.empty()) parents.push_back(session.parent);
+    });
+    std::ranges::sort(parents);
+    parents.erase(std::ranges::unique(parents).begin(), parents.end());
+    for (const SessionId& parent : parents) {
+        Result<std::vector<Record>> log = read_records(*parts_.store, parent);
+        const bool gone = !log && log.error().kind == ErrorKind::not_found;
+        if (!log && !gone) continue;
+        if (log && !std::ranges::any_of(*log, gives_up)) continue;
+        std::vector<Record> records;
+        if (log) records = *std::move(log);
+        co_await cancel_children_of(parent, std::move(records));
+    }
+}
+
+Task<void> Coordinator::cancel_children_of(SessionId parent, std::vector<Record> log) {
+    SessionFilter filter;
+    filter.parent = parent;
+    filter.limit = std::numeric_limits<std::size_t>::max();
+    for (const SessionSummary& row : parts_.store->list(filter)) {
+        if (!row.is_active()) continue;
+        const Result<std::shared_ptr<const SessionState>> child = parts_.store->load(row.id);
+        if (!child || !(*child)->parent) continue;
+        const RunId run = (*child)->parent->run_id;
+        const bool given_up = log.empty() || std::ranges::any_of(log, [&](const Record& record) {
+                                  const auto* cancelled = std::get_if<RunCancelled>(&record.body);
+                                  const auto* failed = std::get_if<RunFailed>(&record.body);
+                                  return (cancelled != nullptr && cancelled->run_id == run) ||
+                                         (failed != nullptr && failed->run_id == run);
+                              });
+        if (given_up) (void)co_await cancel(row.id, CancelMode::discard, kNoNote);
+    }
+}
+
+// A child that a boot gave up has not told its parent: recovery writes to one session at a time.
+Task<void> Coordinator::answer_for_lost_children() {
+    std::vector<SessionId> parents;
+    parts_.store->visit_active([&](const SessionSummary& session) {
+        const bool waits = std::ranges::any_of(session.pending, [](const PendingSummary& call) {
+            return call.waits_for == WaitsFor::child;
+        });
+        if (waits) parents.push_back(session.id);
+    });
+    for (const SessionId& parent : parents) {
+        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(parent);
+        if (!state) continue;
+        for (const PendingCall& call : (*state)->pending) {
+            const std::optional<ChildWish> wish = read_wish(call.metadata);
+            if (!is_open(call.status) || !wish) continue;
+            const Result<std::shared_ptr<const SessionState>> child =
+                parts_.store->load(wish->session_id);
+            if (child && !is_given_up(**child)) continue;
+            Settlement lost = CallFailure{
+                child_error(wish->session_id, "The session was interrupted and does not go on")};
+            (void)co_await settle(call.pending_id, std::move(lost), kNoNote);
+        }
+    }
+}
+
+}  // namespace rouse

@@ -1,0 +1,136 @@
+#pragma once
+
+// Everything that can be asked of sessions. A command is planned by a pure rule on the latest
+// state, committed, answered, and only then carried out: the answer is true whatever crashes next.
+//
+// All of it runs on one loop, by one thread.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/recovery_manager.h"
+#include "domain/run_rules.h"
+#include "domain/session_rules.h"
+#include "domain/wait_rules.h"
+#include "runtime/request_note.h"
+#include "runtime/run_driver.h"
+#include "runtime/session_companions.h"
+#include "runtime/sweeper.h"
+#include "runtime/system_log.h"
+
+namespace rouse {
+
+enum class ResumePolicy : std::uint8_t { off, active, all };
+template <>
+inline constexpr std::string_view kEnumNames<ResumePolicy>[] = {"off", "active", "all"};
+
+struct Reply {
+    std::int32_t status = 200;
+    std::string body;  // a JSON object
+    std::string location = {};
+    SessionId session = {};
+    RunId run = {};  // that the caller may wait for
+    Seq seq = 0;     // of the last record of the change
+};
+
+class Coordinator final {
+ public:
+    struct Parts {
+        Env env;
+        std::shared_ptr<Store> store;
+        BootId boot;
+        Registry& registry;
+        SystemLog& system;
+        SessionCompanions& companions;
+        RunDriver& driver;
+        Sweeper& sweeper;
+    };
+    explicit Coordinator(Parts parts);
+
+    using Note = std::optional<RequestNote>;
+
+    // ---- sessions. `created` has no id yet.
+    Task<Result<Reply>> create(SessionCreated created, Content message, Note note);
+    Task<Result<Reply>> update(SessionId id, SessionUpdated update, Note note);
+    Task<Result<Reply>> remove(SessionId id);
+    Task<Result<Reply>> fork(SessionId id, std::optional<Seq> at_seq, std::string title, Note note);
+    Task<Result<Reply>> compact(SessionId id, std::size_t keep_last, std::string summary,
+                                Note note);
+
+    // ---- runs
+    struct MessageOptions {
+        OnWaiting on_waiting = OnWaiting::supersede;
+        OnRunning on_running = OnRunning::queue;
+    };
+    Task<Result<Reply>> message(SessionId id, Content content, MessageOptions options, Note note);
+    Task<Result<Reply>> go_on(SessionId id, Note note);
+    Task<Result<Reply>> cancel(SessionId id, CancelMode mode, Note note);
+
+    // ---- waits
+    using Results = std::vector<std::pair<CallId, ToolResult>>;
+    Task<Result<Reply>> resume(SessionId id, std::optional<std::string> token, Results results,
+                               Note note);
+    Task<Result<Reply>> rotate_token(SessionId id);
+    Task<Result<Reply>> extend(SessionId id, Timestamp deadline_at, Note note);
+
+    // ---- pending calls
+    Task<Result<Reply>> settle(PendingId id, Settlement settlement, Note note);
+    Task<Result<Reply>> decide(PendingId id, Decision decision, Note note);
+    Task<Result<Reply>> progress(PendingId id, Progress progress);
+    Task<Result<Reply>> claim(PendingId id, std::string worker, Milliseconds lease);
+    Task<Result<Reply>> release(PendingId id, std::string worker);
+
+    // Removes what has been idle for so long.
+    Task<void> remove_finished(Milliseconds after);
+    // What is due in the session now.
+    Task<void> sweep(SessionId id);
+    // The runs of children whose parent has given up.
+    Task<void> cancel_children(SessionId parent);
+
+    // After the port has opened: drives what was accepted, goes on with what died.
+    Task<void> start(BootReport report, ResumePolicy policy);
+
+    const BootId& boot() const { return parts_.boot; }
+
+ private:
+    struct Change {
+        Records records = {};
+        std::string answer = {};
+        std::int32_t status = 202;
+        RunId run = {};
+        bool drive = false;
+        bool stop = false;    // whoever drives the run stops
+        Records system = {};  // for the system log
+        Urgency urgency = Urgency::normal;
+    };
+    using Plan = std::function<Result<Change>(const SessionState&)>;
+
+    Task<Result<Reply>> change(SessionId id, Plan plan, Note note);
+    Task<Result<Reply>> add_session(SessionId id, Records records, Change change, Note note);
+    void add_note(Commit& commit, const Note& note, const Change& change,
+                  const std::string& location) const;
+    Reply finish(const SessionId& id, const Change& change, Seq last);
+    Result<Change> plan_past_settlement(const SessionId& session, const PendingId& id,
+                                        const Settlement& settlement, const Error& refusal);
+    Result<void> check_result(const PendingCall& call, const Settlement& settlement) const;
+    std::vector<SessionId> left_behind(ResumePolicy policy);
+    Task<void> continue_all(std::vector<SessionId> sessions);
+    Task<void> answer_for_lost_children();
+    Task<void> cancel_orphans();
+    Task<void> cancel_children_of(SessionId parent, std::vector<Record> log);
+    class AliasClaim;
+    Error refuse_past(const PendingId& id, Error refusal);
+    Timestamp now() { return parts_.env.clock.now(); }
+
+    Parts parts_;
+    IdSource ids_;
+    std::set<std::pair<std::string, std::string>> claimed_aliases_;  // task and alias
+};
+
+}  // namespace rouse

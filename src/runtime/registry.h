@@ -1,0 +1,68 @@
+#pragma once
+
+// What the configuration offers: agents, and the definitions of tools. Replaced as a whole when the
+// configuration is read again; whoever works with an older one keeps it until done.
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/schema_check.h"
+#include "rouse/agent.h"
+
+namespace rouse {
+
+// Who brings the result of a tool's pending calls.
+enum class SettledBy : std::uint8_t {
+    nobody,   // its calls never wait
+    outside,  // a system that was told the pending id: the id is enough
+    worker,   // whoever pulls it, with a token that may submit
+    person    // with a token that may operate
+};
+template <>
+inline constexpr std::string_view kEnumNames<SettledBy>[] = {"nobody", "outside", "worker",
+                                                             "person"};
+
+struct ToolDefinition {
+    ToolSpec spec;
+    std::string kind;  // http, exec, external, built-in
+    SettledBy settled_by = SettledBy::nobody;
+    RawJson result_schema;
+    std::optional<SchemaCheck> result_check;  // of result_schema
+    std::string secret_env;                   // names the variable with the webhook secret
+    std::string webhook_url;                  // told when somebody else settles a call
+};
+
+struct AgentDefinition {
+    std::string name;
+    std::string model;
+    std::string provider;
+    std::vector<std::string> tools;
+    std::shared_ptr<Agent> agent;
+};
+
+struct Catalogue {
+    std::map<std::string, AgentDefinition> agents;
+    std::map<std::string, ToolDefinition> tools;
+    std::vector<std::string> models;
+    std::string default_agent;
+
+    const AgentDefinition* find_agent(const std::string& name) const;
+    const ToolDefinition* find_tool(const std::string& name) const;
+};
+
+// For any thread.
+class Registry final {
+ public:
+    std::shared_ptr<const Catalogue> catalogue() const;
+    void replace(Catalogue catalogue);
+
+ private:
+    mutable std::mutex mutex_;
+    std::shared_ptr<const Catalogue> catalogue_ = std::make_shared<const Catalogue>();
+};
+
+}  // namespace rouse

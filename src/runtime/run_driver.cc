@@ -1,0 +1,230 @@
+#include "runtime/run_driver.h"
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <limits>
+
+#include "base/limits.h"
+
+namespace rouse {
+
+namespace asio = boost::asio;
+
+// ---- the cache ------------------------------------------------------------------------------
+
+std::shared_ptr<DurableSession> SessionCache::find(const SessionId& id) {
+    const auto found = index_.find(id);
+    if (found == index_.end()) return nullptr;
+    order_.splice(order_.begin(), order_, found->second);
+    return order_.front();
+}
+
+void SessionCache::put(std::shared_ptr<DurableSession> session) {
+    const SessionId id = session->id();
+    erase(id);
+    order_.push_front(std::move(session));
+    index_[id] = order_.begin();
+    if (order_.size() <= limit_) return;
+    index_.erase(order_.back()->id());
+    order_.pop_back();
+}
+
+void SessionCache::erase(const SessionId& id) {
+    const auto found = index_.find(id);
+    if (found == index_.end()) return;
+    order_.erase(found->second);
+    index_.erase(found);
+}
+
+// ---- the driver -----------------------------------------------------------------------------
+
+RunDriver::RunDriver(Parts parts)
+    : parts_(std::move(parts)), cache_(limits::kCachedSessions), all_done_(parts_.loop) {
+    all_done_.expires_at(asio::steady_timer::time_point::max());
+}
+
+void RunDriver::drive(const SessionId& session) {
+    if (closing_) return;  // its run is in the log, and the next boot finds it there
+    const auto [found, is_new] = handles_.try_emplace(session);
+    if (!is_new) {
+        found->second->again = true;
+        return;
+    }
+    found->second = std::make_shared<Handle>();
+    queue_.push_back(session);
+    queued_ = queue_.size();
+    start_queued();
+}
+
+void RunDriver::start_queued() {
+    while (in_flight_ < parts_.concurrent_runs && !queue_.empty()) {
+        const SessionId session = std::move(queue_.front());
+        queue_.pop_front();
+        queued_ = queue_.size();
+        ++in_flight_;
+        asio::co_spawn(parts_.loop, work_on(session), [this](const std::exception_ptr& thrown) {
+            --in_flight_;
+            if (thrown) parts_.env.log.error("run.escaped", {});
+            start_queued();
+            if (in_flight_ == 0) all_done_.cancel();
+        });
+    }
+}
+
+void RunDriver::stop(const SessionId& session, const RunId& run) {
+    const auto found = handles_.find(session);
+    if (found == handles_.end() || found->second->run != run) return;
+    found->second->again = true;
+    found->second->stop.request_stop();
+}
+
+Task<void> RunDriver::work_on(SessionId session) {
+    const std::shared_ptr<Handle> handle = handles_.at(session);
+    bool more = true;
+    while (more && !closing_) {
+        handle->again = false;
+        handle->stop = std::stop_source();
+        more = co_await go_on(session, handle);
+        more = more || handle->again;
+    }
+    handles_.erase(session);
+}
+
+Result<std::shared_ptr<DurableSession>> RunDriver::open(const SessionId& id) {
+    std::shared_ptr<DurableSession> session = cache_.find(id);
+    if (!session) {
+        session = std::make_shared<DurableSession>(nullptr, parts_.env, parts_.store, parts_.boot,
+                                                   id, companions_);
+    }
+    if (Result<void> read = session->refresh(); !read) {
+        cache_.erase(id);
+        return read.error();
+    }
+    cache_.put(session);
+    return session;
+}
+
+// True when there may be more to do: the run ended and another one began with the same commit.
+Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& handle) {
+    const Result<std::shared_ptr<DurableSession>> session = open(id);
+    if (!session) {
+        parts_.env.log.warn("run.not_driven",
+                            {{"session", id.text()}, {"error", session.error().message}});
+        co_return false;
+    }
+    const SessionState& state = (*session)->state();
+    if (!state.run_is_open() || state.is_parked()) co_return false;
+    const RunId run = handle->run = state.run->run_id;
+    const std::shared_ptr<const Catalogue> catalogue = parts_.registry.catalogue();
+    const AgentDefinition* agent = catalogue->find_agent(state.agent);
+    if (agent == nullptr) {
+        const std::string message = "there is no agent " + state.agent +
+                                    " in the configuration any more: bring it back, or start a "
+                                    "session with another one";
+        Error error(ErrorKind::precondition, "unknown_agent", message);
+        co_await fail(*session, std::move(error));
+        tell(id, run);
+        co_return true;
+    }
+    AgentRequest request;
+    request.session = *session;
+    request.go_on = true;
+    request.stop = handle->stop.get_token();
+    if (parts_.on_delta) {
+        request.on_item = [this, id, run](const Item& item) -> Result<void> {
+            if (const auto* delta = std::get_if<TextDelta>(&item)) {
+                parts_.on_delta(id, run, delta->text);
+            }
+            return {};
+        };
+    }
+    TurnResult result = co_await agent->agent->respond(std::move(request));
+    if (result) {
+        tell(make_report(run, *std::move(result)), state.last_seq);
+        co_return true;
+    }
+    parts_.env.log.info("run.failed", {{"session", id.text()},
+                                       {"run", run.text()},
+                                       {"reason", result.error().reason},
+                                       {"error", result.error().message}});
+    if (result.error().kind == ErrorKind::cancelled) {
+        cache_.erase(id);
+        tell(id, run);
+        co_return !closing_;
+    }
+    tell(make_report(run, result.error()), state.last_seq);
+    // A store that takes nothing more would be asked for ever.
+    co_return result.error().kind != ErrorKind::unavailable&& result.error().kind != ErrorKind::io;
+}
+
+Task<void> RunDriver::fail(std::shared_ptr<DurableSession> session, Error error) {
+    (void)co_await session->interrupted();  // the run is this turn's now
+    const Result<void> noted = co_await session->turn_failed(error);
+    if (noted) co_return;
+    parts_.env.log.error("run.not_failed",
+                         {{"session", session->id().text()}, {"error", noted.error().message}});
+}
+
+// ---- who waits for a run --------------------------------------------------------------------
+
+void RunDriver::tell(const RunReport& report, Seq as_of) {
+    const auto found = waiters_.find(report.run_id);
+    if (found == waiters_.end()) return;
+    std::erase_if(found->second, [&](const std::shared_ptr<Waiter>& waiter) {
+        if (waiter->after > as_of) return false;
+        waiter->report = report;
+        waiter->called.cancel();
+        return true;
+    });
+    if (found->second.empty()) waiters_.erase(found);
+}
+
+void RunDriver::tell(const SessionId& session, const RunId& run) {
+    if (!waiters_.contains(run)) return;
+    const Result<std::optional<RunReport>> report = read_report(*parts_.store, session, run);
+    if (report && *report) tell(**report, std::numeric_limits<Seq>::max());
+}
+
+Task<Result<std::optional<RunReport>>> RunDriver::wait(SessionId session, RunId run, Seq after,
+                                                       Milliseconds time) {
+    const auto handle = handles_.find(session);
+    const bool under_way =
+        handle != handles_.end() && (handle->second->run.empty() || handle->second->run == run);
+    if (!under_way) {
+        Result<std::optional<RunReport>> report = read_report(*parts_.store, session, run);
+        if (!report || *report) co_return report;
+    }
+    const auto waiter = std::make_shared<Waiter>(parts_.loop, after);
+    waiters_[run].push_back(waiter);
+    waiter->called.expires_after(time);
+    (void)co_await waiter->called.async_wait(asio::as_tuple(asio::use_awaitable));
+    if (waiter->report) co_return std::move(waiter->report);
+    const auto left = waiters_.find(run);
+    if (left != waiters_.end()) {
+        std::erase(left->second, waiter);
+        if (left->second.empty()) waiters_.erase(left);
+    }
+    co_return std::optional<RunReport>();
+}
+
+Task<void> RunDriver::shut_down(Milliseconds grace) {
+    closing_ = true;
+    for (const SessionId& session : queue_)
+        handles_.erase(session);
+    queue_.clear();
+    if (in_flight_ > 0) {
+        all_done_.expires_after(grace);
+        (void)co_await all_done_.async_wait(asio::as_tuple(asio::use_awaitable));
+    }
+    for (const auto& [session, handle] : handles_)
+        handle->stop.request_stop();
+    while (in_flight_ > 0) {
+        all_done_.expires_at(asio::steady_timer::time_point::max());
+        (void)co_await all_done_.async_wait(asio::as_tuple(asio::use_awaitable));
+    }
+}
+
+}  // namespace rouse

@@ -1,0 +1,116 @@
+#pragma once
+
+// Lets runs go on: whatever put an open run into a session's log (a message, a result, a boot), the
+// driver is told the session and takes the run as far as it goes. Bounded: beyond the limit they
+// queue. A session that waits holds nothing here.
+//
+// Everything happens on one loop, by one thread.
+
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <unordered_map>
+
+#include "agent/companions.h"
+#include "agent/durable_session.h"
+#include "base/env.h"
+#include "runtime/registry.h"
+#include "runtime/run_report.h"
+
+namespace rouse {
+
+// The sessions that were worked on last, with their conversations.
+class SessionCache {
+ public:
+    explicit SessionCache(std::size_t limit) : limit_(limit) {}
+    std::shared_ptr<DurableSession> find(const SessionId& id);
+    void put(std::shared_ptr<DurableSession> session);
+    void erase(const SessionId& id);
+
+ private:
+    using Order = std::list<std::shared_ptr<DurableSession>>;
+    std::size_t limit_;
+    Order order_;  // the latest first
+    std::unordered_map<SessionId, Order::iterator> index_;
+};
+
+class RunDriver final {
+ public:
+    using OnDelta =
+        std::function<void(const SessionId& session, const RunId& run, std::string_view text)>;
+
+    struct Parts {
+        Env env;
+        std::shared_ptr<Store> store;
+        BootId boot;
+        Registry& registry;
+        boost::asio::any_io_executor loop;
+        std::size_t concurrent_runs;
+        OnDelta on_delta;
+    };
+    explicit RunDriver(Parts parts);
+
+    // Must be set before the first run: everything that a run writes goes past them.
+    void set_companions(Companions& companions) { companions_ = &companions; }
+
+    // Lets the session's open run go on, as soon as there is room. Once is enough.
+    void drive(const SessionId& session);
+    // The run was ended by somebody else: whoever works on it stops. Others of the session go on.
+    void stop(const SessionId& session, const RunId& run);
+    void forget(const SessionId& session) { cache_.erase(session); }
+
+    // When the run has ended or parked, by a record behind `after`; nothing when the time is over.
+    Task<Result<std::optional<RunReport>>> wait(SessionId session, RunId run, Seq after,
+                                                Milliseconds time);
+    // For runs that end without being driven.
+    void tell(const SessionId& session, const RunId& run);
+
+    // Takes nothing new, gives what is under way `grace` to come to an end, then stops it: it goes
+    // on at the next boot.
+    Task<void> shut_down(Milliseconds grace);
+
+    // From any thread.
+    std::size_t in_flight() const { return in_flight_; }
+    std::size_t queued() const { return queued_; }
+
+ private:
+    struct Handle {
+        RunId run;
+        std::stop_source stop;
+        bool again = false;
+        bool started = false;
+    };
+    struct Waiter {
+        Waiter(const boost::asio::any_io_executor& loop, Seq behind)
+            : after(behind), called(loop) {}
+        Seq after;
+        boost::asio::steady_timer called;
+        std::optional<RunReport> report;
+    };
+
+    void start_queued();
+    Task<void> work_on(SessionId session);
+    Task<bool> go_on(const SessionId& id, const std::shared_ptr<Handle>& handle);
+    Result<std::shared_ptr<DurableSession>> open(const SessionId& id);
+    Task<void> fail(std::shared_ptr<DurableSession> session, Error error);
+    void tell(const RunReport& report, Seq as_of);
+
+    Parts parts_;
+    Companions* companions_ = nullptr;
+    SessionCache cache_;
+    std::unordered_map<SessionId, std::shared_ptr<Handle>> handles_;
+    std::deque<SessionId> queue_;
+    std::atomic<std::size_t> in_flight_ = 0;
+    std::atomic<std::size_t> queued_ = 0;  // the length of queue_
+    std::unordered_map<RunId, std::vector<std::shared_ptr<Waiter>>> waiters_;
+    bool closing_ = false;
+    boost::asio::steady_timer all_done_;
+};
+
+}  // namespace rouse

@@ -1,0 +1,146 @@
+#include "runtime/run_report.h"
+
+#include <algorithm>
+
+#include "domain/fold.h"
+#include "domain/transcript.h"
+
+namespace rouse {
+namespace {
+
+// The latest run that is not behind `run`, with what was said in it.
+struct RunReader {
+    SessionState state;
+    Transcript transcript;
+    Usage usage;
+    std::size_t first_entry = 0;
+    bool found = false;
+    std::optional<RunReport> ended;
+
+    void read(const Record& record, const RunId& run) {
+        if (const auto* started = std::get_if<RunStarted>(&record.body)) {
+            if (started->run_id == run) {
+                found = true;
+                first_entry = transcript.entries().size();
+            }
+        }
+        fold(state, record);
+        transcript.fold(record);
+        if (!found || ended) return;
+        if (const auto* said = std::get_if<MessageAssistant>(&record.body)) usage += said->usage;
+        if (state.run && state.run->run_id == run && state.run->outcome) {
+            ended = report(run, *state.run->outcome);
+            if (const auto* failed = std::get_if<RunFailed>(&record.body)) {
+                ended->error = ReportError{failed->reason, failed->error};
+            }
+        }
+    }
+
+    RunReport report(const RunId& run, RunOutcome outcome) const {
+        RunReport report;
+        report.run_id = run;
+        report.usage = usage;
+        report.output_messages = said();
+        switch (outcome) {
+            case RunOutcome::completed: report.status = ReportStatus::completed; break;
+            case RunOutcome::failed: report.status = ReportStatus::failed; break;
+            case RunOutcome::cancelled: report.status = ReportStatus::cancelled; break;
+            case RunOutcome::interrupted: report.status = ReportStatus::interrupted; break;
+        }
+        return report;
+    }
+
+    std::vector<Message> said() const {
+        std::vector<Message> messages;
+        const std::vector<TranscriptEntry>& entries = transcript.entries();
+        for (std::size_t i = std::min(first_entry, entries.size()); i < entries.size(); ++i) {
+            if (entries[i].role != Role::assistant && messages.empty()) continue;
+            messages.push_back({entries[i].role, entries[i].content, {}});
+            std::vector<ToolPart> done = entries[i].parts;
+            std::erase_if(done, [](const ToolPart& part) { return !part.result; });
+            if (!done.empty()) messages.push_back(results_message(done, ToolResult{}));
+        }
+        return messages;
+    }
+
+    RunReport suspended(const RunId& run) const {
+        RunReport report;
+        report.run_id = run;
+        report.status = ReportStatus::suspended;
+        report.usage = usage;
+        report.output_messages = said();
+        report.suspension = suspension();
+        return report;
+    }
+
+    Suspension suspension() const {
+        Suspension waits;
+        waits.usage = usage;
+        for (std::size_t i = transcript.turn_start(); i < transcript.entries().size(); ++i) {
+            const TranscriptEntry& entry = transcript.entries()[i];
+            waits.turn_messages.push_back({entry.role, entry.content, {}});
+            for (const ToolPart& part : entry.parts) {
+                if (part.result) {
+                    waits.completed_tool_calls.push_back(
+                        {part.call_id, part.tool, part.input, *part.result, {}});
+                    continue;
+                }
+                const PendingCall* call = state.find_pending(part.pending_id);
+                if (call == nullptr || !is_open(call->status)) continue;
+                PendingToolCall pending;
+                pending.id = part.call_id;
+                pending.name = part.tool;
+                pending.input = part.input;
+                pending.prompt = call->prompt;
+                pending.metadata = call->metadata;
+                pending.reason =
+                    parse_enum<SuspendReason>(call->reason).value_or(SuspendReason::input_required);
+                pending.pending_id = part.pending_id;
+                pending.waits_for = call->waits_for;
+                waits.pending_tool_calls.push_back(std::move(pending));
+            }
+        }
+        return waits;
+    }
+};
+
+}  // namespace
+
+RunReport make_report(const RunId& run, Response response) {
+    RunReport report;
+    report.run_id = run;
+    report.status = response.status == ResponseStatus::suspended ? ReportStatus::suspended
+                                                                 : ReportStatus::completed;
+    report.output_messages = std::move(response.output_messages);
+    report.usage = response.usage;
+    report.suspension = std::move(response.suspension);
+    return report;
+}
+
+RunReport make_report(const RunId& run, const TurnError& error) {
+    RunReport report;
+    report.run_id = run;
+    report.status =
+        error.kind == ErrorKind::cancelled ? ReportStatus::interrupted : ReportStatus::failed;
+    report.output_messages = error.output_messages;
+    report.usage = error.usage;
+    report.error = ReportError{std::string(error.reason), error.message};
+    return report;
+}
+
+Result<std::optional<RunReport>> read_report(Store& store, const SessionId& session,
+                                             const RunId& run) {
+    const Result<std::vector<Record>> records = read_records(store, session);
+    if (!records) return records.error();
+    RunReader reader;
+    for (const Record& record : *records)
+        reader.read(record, run);
+    if (!reader.found) {
+        return Error(ErrorKind::not_found, "unknown_run", "the session has no run " + run.text());
+    }
+    if (reader.ended) return reader.ended;
+    if (!reader.state.is_parked()) return std::optional<RunReport>();
+    return std::optional<RunReport>(reader.suspended(run));
+}
+
+}  // namespace rouse

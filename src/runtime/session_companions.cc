@@ -1,0 +1,305 @@
+#include "runtime/session_companions.h"
+
+#include <algorithm>
+
+#include "domain/child.h"
+#include "domain/fold.h"
+#include "domain/run_rules.h"
+#include "domain/summary.h"
+#include "domain/wait_rules.h"
+
+namespace rouse {
+namespace {
+
+using Seen = std::vector<const RecordBody*>;
+
+template <class Kind>
+const Kind* find(const Seen& records) {
+    for (const RecordBody* record : records) {
+        if (const auto* found = std::get_if<Kind>(record)) return found;
+    }
+    return nullptr;
+}
+
+// How the run of these records ended, for somebody who waits for it.
+struct Ending {
+    bool ended = false;
+    bool given_up = false;  // its children have nobody to answer
+    std::string error;      // empty: it went well
+};
+
+Ending ending_of(const Seen& records) {
+    if (find<RunCompleted>(records) != nullptr) return {true, false, {}};
+    if (const auto* failed = find<RunFailed>(records)) {
+        return {true, true, "The session failed: " + failed->error};
+    }
+    if (find<SessionDeleted>(records) != nullptr) return {true, true, "The session was deleted"};
+    if (const auto* cancelled = find<RunCancelled>(records)) {
+        // A new message is no end: the session works on.
+        if (cancelled->reason == "superseded") return {false, true, {}};
+        return {true, true, "The session was cancelled"};
+    }
+    const auto* interrupted = find<RunInterrupted>(records);
+    if (interrupted == nullptr) return {};
+    const bool for_good =
+        interrupted->exhausted || interrupted->reason == InterruptReason::wait_timeout;
+    return {for_good, for_good, "The session was interrupted"};
+}
+
+std::string last_words(const Seen& records) {
+    std::string words;
+    for (const RecordBody* record : records) {
+        const auto* said = std::get_if<MessageAssistant>(record);
+        if (said == nullptr) continue;
+        words.clear();
+        for (const Block& block : said->content) {
+            if (const auto* text = block.get_if<TextBlock>()) words += text->text;
+        }
+    }
+    return words;
+}
+
+std::string last_words(Store& store, const SessionId& session) {
+    const Result<std::vector<Record>> log = read_records(store, session);
+    if (!log) return {};
+    Seen bodies;
+    for (const Record& record : *log)
+        bodies.push_back(&record.body);
+    return last_words(bodies);
+}
+
+bool changes_due(const Seen& records) {
+    return std::ranges::any_of(records, [](const RecordBody* one) {
+        const RecordBody& record = *one;
+        return std::holds_alternative<RunWaiting>(record) ||
+               std::holds_alternative<RunResumed>(record) ||
+               std::holds_alternative<PendingCreated>(record) ||
+               std::holds_alternative<PendingWaiting>(record) ||
+               std::holds_alternative<PendingProcessing>(record) ||
+               std::holds_alternative<PendingCompleted>(record) ||
+               std::holds_alternative<PendingCancelled>(record) ||
+               std::holds_alternative<RunCancelled>(record) ||
+               std::holds_alternative<RunFailed>(record) ||
+               std::holds_alternative<RunInterrupted>(record) ||
+               std::holds_alternative<SessionDeleted>(record);
+    });
+}
+
+}  // namespace
+
+struct SessionCompanions::Work {
+    const SessionState& after;
+    Commit& commit;
+    std::vector<const RecordBody*> records = {};  // of the session, as they came
+    std::vector<SessionId> to_drive = {};
+    bool gives_up = false;
+    bool webhook = false;
+};
+
+// ---- children -------------------------------------------------------------------------------
+
+Result<void> SessionCompanions::start_children(Work& work) {
+    for (const RecordBody* one : work.records) {
+        const RecordBody& record = *one;
+        std::optional<ChildWish> wish;
+        CallId call;
+        if (const auto* pending = std::get_if<PendingCreated>(&record)) {
+            if (pending->waits_for == WaitsFor::child) wish = read_wish(pending->metadata);
+            call = pending->call_id;
+        } else if (const auto* done = std::get_if<ToolCompleted>(&record)) {
+            wish = read_wish(done->result.metadata);
+            call = done->call_id;
+        }
+        if (!wish) continue;
+        if (Result<void> started = start_child(work, *wish, call); !started) return started;
+    }
+    return {};
+}
+
+Result<void> SessionCompanions::start_child(Work& work, const ChildWish& wish, const CallId& call) {
+    MessageCommand command;
+    command.message = {ids_.make<MessageId>(), text_content(wish.message), false, {}};
+    command.new_run = ids_.make<RunId>();
+    command.boot = boot_;
+    command.on_waiting = OnWaiting::queue;
+    command.now = env_.clock.now();
+    if (wish.continues) {
+        const Result<std::shared_ptr<const SessionState>> child = store_.load(wish.session_id);
+        if (!child) return child.error();
+        Result<MessagePlan> plan = plan_message(**child, command);
+        if (!plan) return plan.error();
+        work.commit.appends.push_back(
+            {wish.session_id, (*child)->last_seq, std::move(plan->records)});
+        work.to_drive.push_back(wish.session_id);
+        return {};
+    }
+    SessionCreated created;
+    created.id = wish.session_id;
+    created.agent = wish.agent;
+    created.task_id = work.after.task_id;
+    created.parent = ParentRef{work.after.id, work.after.run->run_id, call, {}};
+    work.commit.appends.push_back({wish.session_id, Seq{0},
+                                   Records{std::move(created), std::move(command.message),
+                                           RunStarted{command.new_run, boot_, {}, {}}}});
+    work.to_drive.push_back(wish.session_id);
+    return {};
+}
+
+Result<void> SessionCompanions::settle_parent(Work& work) {
+    const Ending ending = ending_of(work.records);
+    work.gives_up = ending.given_up;
+    if (!ending.ended || !work.after.parent) return {};
+    const SessionId& child = work.after.id;
+    const Result<std::shared_ptr<const SessionState>> parent =
+        store_.load(work.after.parent->session_id);
+    if (!parent) return {};  // deleted meanwhile: nobody waits
+    const PendingCall* call = find_call_for_child(**parent, child);
+    if (call == nullptr) return {};
+    Settlement settlement = CallFailure{child_error(child, ending.error)};
+    if (ending.error.empty()) {
+        std::string words = last_words(work.records);
+        if (words.empty()) words = last_words(store_, child);
+        settlement = child_result(child, words);
+    }
+    Result<SettlePlan> plan =
+        plan_settle(**parent, call->pending_id, settlement, boot_, env_.clock.now());
+    if (!plan || plan->records.empty()) return {};  // its time was up before
+    work.commit.appends.push_back({(*parent)->id, (*parent)->last_seq, std::move(plan->records)});
+    if (plan->resumed) work.to_drive.push_back((*parent)->id);
+    return {};
+}
+
+void SessionCompanions::start_next_run(Work& work) {
+    std::optional<RecordBody> next = plan_next_run(work.after, ids_.make<RunId>(), boot_);
+    if (!next) return;
+    work.commit.appends.front().records.push_back(*std::move(next));
+    work.to_drive.push_back(work.after.id);
+}
+
+// ---- webhooks -------------------------------------------------------------------------------
+
+void SessionCompanions::queue_webhook(Work& work, std::string_view type, const std::string& extra) {
+    for (const WebhookEndpoint& endpoint : webhooks_) {
+        const bool wanted = endpoint.events.empty() ||
+                            std::ranges::find(endpoint.events, type) != endpoint.events.end();
+        if (wanted) queue_webhook(work, endpoint, type, extra);
+    }
+}
+
+void SessionCompanions::queue_webhook(Work& work, const WebhookEndpoint& endpoint,
+                                      std::string_view type, const std::string& extra) {
+    WebhookQueued webhook;
+    webhook.delivery_id = ids_.make<MessageId>().text();
+    webhook.url = endpoint.url;
+    webhook.secret_env = endpoint.secret_env;
+    webhook.type = type;
+    webhook.session_id = work.after.id;
+    std::string data = "{\"session_id\":" + to_json_string(work.after.id.text());
+    data += ",\"task_id\":" + to_json_string(work.after.task_id);
+    data += ",\"seq\":" + std::to_string(work.after.last_seq) + extra + "}";
+    webhook.data = RawJson::trusted(std::move(data));
+    SystemLog::add(work.commit, to_record(webhook));
+    work.webhook = true;
+}
+
+// The system that a tool asked is told what became of its call.
+void SessionCompanions::tell_tool(Work& work, const PendingId& id, std::string_view status) {
+    const PendingCall* call = work.after.find_pending(id);
+    if (call == nullptr) return;
+    const std::shared_ptr<const Catalogue> catalogue = registry_.catalogue();
+    const ToolDefinition* tool = catalogue->find_tool(call->tool);
+    if (tool == nullptr || tool->webhook_url.empty()) return;
+    const WebhookEndpoint endpoint{tool->webhook_url, tool->secret_env, {}};
+    std::string extra = ",\"pendingID\":" + to_json_string(id.text());
+    extra += ",\"status\":" + to_json_string(status);
+    extra += ",\"externalRef\":" + to_json_string(call->external_ref);
+    queue_webhook(work, endpoint, "pending." + std::string(status), extra);
+}
+
+void SessionCompanions::tell_tools(Work& work) {
+    for (const RecordBody* record : work.records) {
+        if (const auto* completed = std::get_if<PendingCompleted>(record)) {
+            tell_tool(work, completed->pending_id, "completed");
+        } else if (const auto* failed = std::get_if<PendingFailed>(record)) {
+            tell_tool(work, failed->pending_id, "failed");
+        } else if (const auto* expired = std::get_if<PendingExpired>(record)) {
+            tell_tool(work, expired->pending_id, "expired");
+        } else if (const auto* cancelled = std::get_if<PendingCancelled>(record)) {
+            tell_tool(work, cancelled->pending_id, "cancelled");
+        }
+    }
+}
+
+void SessionCompanions::queue_webhooks(Work& work) {
+    tell_tools(work);
+    if (webhooks_.empty()) return;
+    const bool rotated =
+        find<TokenMinted>(work.records) != nullptr && find<TokenRevoked>(work.records) != nullptr;
+    for (const RecordBody* one : work.records) {
+        const RecordBody& record = *one;
+        const auto pending = [](const PendingId& id) {
+            return ",\"pending_id\":" + to_json_string(id.text());
+        };
+        if (std::holds_alternative<RunWaiting>(record)) {
+            if (rotated || !work.after.is_parked()) continue;
+            if (find<TokenMinted>(work.records) == nullptr) continue;
+            queue_webhook(work, "session.waiting", ",\"wait\":" + to_json(*work.after.run->wait));
+        } else if (std::holds_alternative<RunResumed>(record)) {
+            queue_webhook(work, "session.resumed", "");
+        } else if (std::holds_alternative<RunCompleted>(record)) {
+            queue_webhook(work, "session.completed", "");
+        } else if (const auto* failed = std::get_if<RunFailed>(&record)) {
+            queue_webhook(work, "session.failed", ",\"error\":" + to_json_string(failed->error));
+        } else if (const auto* left = std::get_if<RunInterrupted>(&record)) {
+            queue_webhook(work, "session.interrupted",
+                          ",\"reason\":" + to_json_string(to_string(left->reason)));
+        } else if (const auto* created = std::get_if<PendingCreated>(&record)) {
+            queue_webhook(
+                work, "pending.created",
+                pending(created->pending_id) + ",\"tool\":" + to_json_string(created->tool));
+        } else if (const auto* expired = std::get_if<PendingExpired>(&record)) {
+            queue_webhook(work, "pending.expired", pending(expired->pending_id));
+        }
+    }
+}
+
+// ---- all of it ------------------------------------------------------------------------------
+
+Result<Companions::Then> SessionCompanions::join(const SessionState& after, Commit& commit) {
+    Work work{after, commit};
+    // The appends may move while others are added; the records of the first do not.
+    for (const RecordBody& record : commit.appends.front().records)
+        work.records.push_back(&record);
+    if (Result<void> started = start_children(work); !started) return started.error();
+    if (Result<void> settled = settle_parent(work); !settled) return settled.error();
+    queue_webhooks(work);
+
+    Followed followed;
+    followed.session = after.id;
+    followed.due_changes = changes_due(work.records);
+    if (followed.due_changes) followed.due = next_due(summarize(after));
+    followed.waits = after.is_parked();
+    followed.webhook = work.webhook;
+    followed.gives_up = work.gives_up;
+    for (const RecordBody* record : work.records)
+        followed.kinds.push_back(record->index());
+    const auto system = std::ranges::find(commit.appends, system_log(), &LogAppend::log);
+    if (system != commit.appends.end()) followed.system.appends.push_back(*system);
+    start_next_run(work);
+    followed.to_drive = std::move(work.to_drive);
+    return Then([this, followed = std::move(followed)] { follow(followed); });
+}
+
+void SessionCompanions::follow(const Followed& followed) {
+    system_.fold(followed.system);
+    if (followed.due_changes && effects_.due) effects_.due(followed.session, followed.due);
+    if (followed.waits && effects_.call_waits) effects_.call_waits();
+    if (followed.webhook && effects_.webhook_queued) effects_.webhook_queued();
+    if (followed.gives_up && effects_.run_given_up) effects_.run_given_up(followed.session);
+    if (effects_.count) effects_.count(followed.kinds);
+    if (!effects_.drive) return;
+    for (const SessionId& session : followed.to_drive)
+        effects_.drive(session);
+}
+
+}  // namespace rouse

@@ -1,0 +1,90 @@
+#pragma once
+
+// What goes along with a session's records: children that a call starts, the answer to a parent
+// when a child ends, the run that reads what was queued, webhooks. And what follows once it is
+// durable: runs to drive, deadlines to watch, people to tell.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/companions.h"
+#include "base/env.h"
+#include "base/id_source.h"
+#include "domain/child.h"
+#include "runtime/registry.h"
+#include "runtime/system_log.h"
+
+namespace rouse {
+
+struct WebhookEndpoint {
+    std::string url;
+    std::string secret_env;
+    std::vector<std::string> events;  // empty: all
+};
+
+// What the rest of the server does about a commit.
+struct CommitEffects {
+    std::function<void(const SessionId&)> drive;
+    std::function<void(const SessionId&, std::optional<Timestamp>)> due;
+    std::function<void()> webhook_queued;
+    std::function<void()> call_waits;                           // somebody may claim it
+    std::function<void(const SessionId& parent)> run_given_up;  // its children have nobody left
+    std::function<void(const std::vector<std::size_t>& kinds)> count;  // indexes of RecordBody
+};
+
+class SessionCompanions final : public Companions {
+ public:
+    SessionCompanions(Env env, Store& store, SystemLog& system, Registry& registry, BootId boot)
+        : env_(env),
+          store_(store),
+          system_(system),
+          registry_(registry),
+          ids_(env.clock, env.random),
+          boot_(std::move(boot)) {}
+
+    void set_effects(CommitEffects effects) { effects_ = std::move(effects); }
+    void set_webhooks(std::vector<WebhookEndpoint> webhooks) { webhooks_ = std::move(webhooks); }
+
+    Result<Then> join(const SessionState& after, Commit& commit) override;
+
+ private:
+    struct Work;
+    // What is to be done once a commit is durable.
+    struct Followed {
+        SessionId session;
+        std::optional<Timestamp> due;
+        bool due_changes = false;
+        bool waits = false;
+        bool webhook = false;
+        bool gives_up = false;
+        std::vector<std::size_t> kinds;
+        std::vector<SessionId> to_drive;
+        Commit system;
+    };
+
+    void follow(const Followed& followed);
+
+    Result<void> start_children(Work& work);
+    Result<void> start_child(Work& work, const ChildWish& wish, const CallId& call);
+    Result<void> settle_parent(Work& work);
+    void start_next_run(Work& work);
+    void queue_webhooks(Work& work);
+    void queue_webhook(Work& work, std::string_view type, const std::string& extra);
+    void queue_webhook(Work& work, const WebhookEndpoint& endpoint, std::string_view type,
+                       const std::string& extra);
+    void tell_tools(Work& work);
+    void tell_tool(Work& work, const PendingId& id, std::string_view status);
+
+    Env env_;
+    Store& store_;
+    SystemLog& system_;
+    Registry& registry_;
+    IdSource ids_;
+    BootId boot_;
+    CommitEffects effects_;
+    std::vector<WebhookEndpoint> webhooks_;
+};
+
+}  // namespace rouse

@@ -1,0 +1,341 @@
+#include "server/api.h"
+
+#include <algorithm>
+
+#include "base/digest.h"
+#include "base/limits.h"
+#include "server/body.h"
+
+namespace rouse::server {
+namespace {
+
+// {name} takes one segment. Nothing: another path.
+std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view path) {
+    std::vector<std::string> parameters;
+    while (!pattern.empty() && !path.empty()) {
+        if (pattern.front() == '{') {
+            const std::size_t end = path.find('/');
+            const std::string_view segment = path.substr(0, end);
+            if (segment.empty()) return std::nullopt;
+            parameters.emplace_back(segment);
+            pattern.remove_prefix(pattern.find('}') + 1);
+            path.remove_prefix(segment.size());
+        } else if (pattern.front() == path.front()) {
+            pattern.remove_prefix(1);
+            path.remove_prefix(1);
+        } else {
+            return std::nullopt;
+        }
+    }
+    if (!pattern.empty() || !path.empty()) return std::nullopt;
+    return parameters;
+}
+
+}  // namespace
+
+std::string Api::new_request_id() {
+    return "req_" + ids_.random_text(10);
+}
+
+Response Api::fail(const Request& request, Problem problem) {
+    if (problem.status >= 500) {
+        parts_.env.log.error("request.failed", {{"request", request.id},
+                                                {"path", request.path},
+                                                {"code", problem.code},
+                                                {"detail", problem.detail}});
+    }
+    return problem_response(std::move(problem), request.id);
+}
+
+Response Api::fail(const Request& request, const Error& error) {
+    Problem problem = to_problem(error);
+    if (problem.status == 500) {
+        parts_.env.log.error(
+            "request.internal",
+            {{"request", request.id}, {"reason", error.reason}, {"error", error.message}});
+    }
+    if (error.reason == "not_waiting" || error.reason == "conflicting_result" ||
+        error.reason == "token_consumed") {
+        parts_.metrics.duplicate_refused();
+    }
+    return fail(request, std::move(problem));
+}
+
+Response Api::refuse(Problem problem, const std::string& request_id) {
+    Response response = problem_response(std::move(problem), request_id);
+    response.close = true;
+    return response;
+}
+
+Task<Response> Api::handle(Request request) {
+    if (std::optional<Problem> problem = parts_.auth.check_origin(request)) {
+        co_return fail(request, *std::move(problem));
+    }
+    std::string allow;
+    for (const Route& route : routes()) {
+        std::optional<std::vector<std::string>> parameters = match(route.pattern, request.path);
+        if (!parameters) continue;
+        if (route.method == request.method) {
+            request.path_parameters = *std::move(parameters);
+            co_return co_await dispatch(route, request);
+        }
+        allow += (allow.empty() ? "" : ", ") + std::string(route.method);
+    }
+    if (allow.empty()) {
+        co_return fail(request, Problem{404, "not_found", "Not found",
+                                        "there is nothing at " + request.path +
+                                            "; GET /openapi.json lists what there is"});
+    }
+    Problem problem{405, "method_not_allowed", "Method not allowed", "use " + allow};
+    problem.headers.emplace_back("Allow", allow);
+    co_return fail(request, std::move(problem));
+}
+
+std::optional<Problem> Api::check_access(const Route& route, const Request& request) const {
+    Scope needed = Scope::read;
+    switch (route.access) {
+        case Access::open:
+        case Access::or_pending_id: return std::nullopt;  // the handler knows more
+        case Access::read: needed = Scope::read; break;
+        case Access::submit: needed = Scope::submit; break;
+        case Access::operate: needed = Scope::operate; break;
+        case Access::admin: needed = Scope::admin; break;
+    }
+    if (request.principal.may(needed)) return std::nullopt;
+    if (!request.principal.scope) {
+        Problem problem{401, "unauthorized", "Unauthorized",
+                        "send the header Authorization: Bearer <token>; the first start wrote a "
+                        "token to the file `token` in the data directory"};
+        problem.headers.emplace_back("WWW-Authenticate", "Bearer");
+        return problem;
+    }
+    return Problem{403, "forbidden", "Forbidden",
+                   "this needs a token with the scope " + std::string(to_string(needed))};
+}
+
+// A page of another site can send a form, but not JSON.
+std::optional<Problem> Api::check_content_type(const Route& route, const Request& request) const {
+    if (request.body.empty() || route.access == Access::or_pending_id) return std::nullopt;
+    const std::string_view type = request.header("content-type");
+    if (type.starts_with("application/json")) return std::nullopt;
+    return invalid_request("send the body as application/json");
+}
+
+Api::Replay Api::replay(const Route& route, Request& request) {
+    const std::string_view key = request.header("idempotency-key");
+    if (key.empty() || request.method != "POST") return {};
+    if (key.size() > 255)
+        return {{}, invalid_request("an Idempotency-Key has up to 255 characters")};
+    RequestNote note;
+    note.key = sha256_hex(request.principal.id + "\n" + std::string(route.pattern) + "\n" +
+                          request.path + "\n" + std::string(key));
+    note.body_digest = sha256_hex(request.body);
+    if (in_progress_.contains(note.key)) {
+        return {{},
+                to_problem(Error(ErrorKind::conflict, "idempotency_in_progress",
+                                 "the first request with this key is not answered yet"))};
+    }
+    const std::optional<AnsweredRow> row =
+        parts_.system.ask([&](const SystemState& state) -> std::optional<AnsweredRow> {
+            const auto found = state.answered.find(note.key);
+            if (found == state.answered.end()) return std::nullopt;
+            return found->second;
+        });
+    if (!row || parts_.env.clock.now() - row->at > limits::kAnswersKept) {
+        request.note = std::move(note);
+        return {};
+    }
+    if (row->request.body_digest != note.body_digest) {
+        return {{},
+                to_problem(Error(ErrorKind::conflict, "idempotency_key_reused",
+                                 "the key was used with another body; choose a new one"))};
+    }
+    Response response = json_response(row->request.status, row->request.answer.text());
+    if (row->request.location.starts_with("/v1/sessions/")) {
+        response = replay_session(request, *row);
+    } else if (!row->request.location.empty()) {
+        response.headers.emplace_back("Location", row->request.location);
+    }
+    response.headers.emplace_back("Idempotency-Replayed", "true");
+    return {std::move(response), {}};
+}
+
+// The answer was the session itself: shown as it is by now.
+Response Api::replay_session(Request& request, const AnsweredRow& row) {
+    std::vector<JsonMember> members;
+    RunId run;
+    if (split_object(row.request.answer.text(), members)) {
+        const auto found = std::ranges::find(members, "run_id", &JsonMember::key);
+        if (found != members.end()) run = RunId(read_json_string(found->value).value_or(""));
+    }
+    const std::string id = row.request.location.substr(std::string_view("/v1/sessions/").size());
+    return session_response(request, row.request.status, SessionId(id), run, {});
+}
+
+Task<Response> Api::dispatch(const Route& route, Request& request) {
+    const auto began = parts_.env.clock.monotonic();
+    Response response = co_await call(route, request);
+    parts_.metrics.request(request.method, response.status, parts_.env.clock.monotonic() - began);
+    if (parts_.env.log.takes(LogLevel::debug)) {
+        parts_.env.log.debug("request", {{"request", request.id},
+                                         {"method", request.method},
+                                         {"path", request.path},
+                                         {"status", response.status}});
+    }
+    co_return response;
+}
+
+Task<Response> Api::call(const Route& route, Request& request) {
+    if (route.access != Access::open) {
+        if (std::optional<Problem> problem = parts_.auth.identify(request)) {
+            co_return fail(request, *std::move(problem));
+        }
+    }
+    if (std::optional<Problem> problem = check_access(route, request)) {
+        co_return fail(request, *std::move(problem));
+    }
+    if (std::optional<Problem> problem = check_content_type(route, request)) {
+        co_return fail(request, *std::move(problem));
+    }
+    Replay again = replay(route, request);
+    if (again.problem) co_return fail(request, *std::move(again.problem));
+    if (again.response) co_return *std::move(again.response);
+    struct UnderWay {
+        std::set<std::string>& keys;
+        std::string key;
+        ~UnderWay() { keys.erase(key); }
+    };
+    std::optional<UnderWay> under_way;
+    if (request.note) {
+        in_progress_.insert(request.note->key);
+        under_way.emplace(in_progress_, request.note->key);
+    }
+    Task<Response> handled = (this->*route.handler)(request);
+    Response response = co_await std::move(handled);
+    co_return response;
+}
+
+// ---- tools of the handlers ------------------------------------------------------------------
+
+Viewer Api::viewer(const Request& request) const {
+    return {parts_.coordinator.boot(), parts_.env.clock.now(),
+            !request.principal.may(Scope::submit)};
+}
+
+Result<Api::Wait> Api::wait_of(const Request& request) const {
+    const std::optional<std::string> given = request.query_value("wait");
+    if (!given) return Wait();
+    const std::optional<Milliseconds> wait = parse_wait(*given);
+    if (wait && *wait <= limits::kLongestWait) return Wait(*wait);
+    return Error(ErrorKind::invalid, "invalid_request",
+                 "wait is a time such as 500ms, 30s or 2m, at most 5m");
+}
+
+Result<std::size_t> Api::limit_of(const Request& request, std::size_t standard,
+                                  std::size_t most) const {
+    const std::optional<std::string> given = request.query_value("limit");
+    if (!given) return standard;
+    const std::optional<std::int64_t> number = read_json_int(*given);
+    if (number && *number > 0 && static_cast<std::size_t>(*number) <= most) {
+        return static_cast<std::size_t>(*number);
+    }
+    return Error(ErrorKind::invalid, "invalid_request",
+                 "limit is a number from 1 to " + std::to_string(most));
+}
+
+Result<std::shared_ptr<const SessionState>> Api::find_session(const Request& request,
+                                                              const SessionId& id) const {
+    Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
+    if (!state) return state;
+    if (request.principal.sees_task((*state)->task_id)) return state;
+    return Error(ErrorKind::not_found, "unknown_session", "there is no session " + id.text());
+}
+
+Result<std::shared_ptr<const SessionState>> Api::find_session(const Request& request) const {
+    const Result<SessionId> id = parse_session_id(request.path_parameters.at(0));
+    if (!id) {
+        return Error(ErrorKind::not_found, "unknown_session",
+                     "there is no session " + request.path_parameters.at(0));
+    }
+    return find_session(request, *id);
+}
+
+Result<Transcript> Api::transcript(const SessionId& id) const {
+    const Result<std::vector<Record>> records = read_records(*parts_.store, id);
+    if (!records) return records.error();
+    Transcript transcript;
+    for (const Record& record : *records)
+        transcript.fold(record);
+    return transcript;
+}
+
+std::optional<Damage> Api::damage_of(const SessionId& id) const {
+    for (const auto& [session, damage] : parts_.store->health().damaged) {
+        if (session == id) return damage;
+    }
+    return std::nullopt;
+}
+
+Task<Result<Api::Done>> Api::carry_out(Task<Result<Reply>> command, Wait wait) {
+    Result<Reply> reply = co_await std::move(command);
+    if (!reply) co_return reply.error();
+    Done done;
+    done.reply = *std::move(reply);
+    if (!wait || done.reply.run.empty()) co_return done;
+    Result<std::optional<RunReport>> report =
+        co_await parts_.driver.wait(done.reply.session, done.reply.run, done.reply.seq, *wait);
+    if (!report) co_return report.error();
+    done.report = *std::move(report);
+    co_return done;
+}
+
+std::string Api::report_json(const Request& request, RunReport report) const {
+    const bool may_resume = request.principal.may(Scope::submit);
+    if (report.suspension && !may_resume) report.suspension->resume_token.clear();
+    return to_json(report);
+}
+
+Response Api::render(Request& request, Done done) {
+    Response response = json_response(done.reply.status, std::move(done.reply.body));
+    if (request.query_value("wait") && !done.reply.run.empty()) {
+        response.status = done.report ? 200 : 202;
+    }
+    if (done.report) {
+        response.body.pop_back();
+        response.body += ",\"outcome\":" + report_json(request, *std::move(done.report)) + "}";
+    }
+    if (!done.reply.location.empty()) {
+        response.headers.emplace_back("Location", done.reply.location);
+    }
+    return response;
+}
+
+Task<Response> Api::answer(Request& request, Task<Result<Reply>> command) {
+    const Result<Wait> wait = wait_of(request);
+    if (!wait) co_return fail(request, wait.error());
+    Result<Done> done = co_await on_work(carry_out(std::move(command), *wait));
+    if (!done) co_return fail(request, done.error());
+    co_return render(request, *std::move(done));
+}
+
+Response Api::session_response(Request& request, int status, const SessionId& id, const RunId& run,
+                               const std::optional<RunReport>& report) {
+    const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
+    if (!state) return fail(request, state.error());
+    Transcript said;
+    if ((*state)->open_calls() > 0) {
+        Result<Transcript> read = transcript(id);
+        if (!read) return fail(request, read.error());
+        said = *std::move(read);
+    }
+    std::string body =
+        session_json(**state, said, std::nullopt, parts_.store->log_bytes(id), viewer(request));
+    body.pop_back();
+    if (!run.empty()) body += ",\"run_id\":" + to_json_string(run.text());
+    if (report) body += ",\"outcome\":" + report_json(request, *report);
+    Response response = json_response(status, body + "}");
+    response.headers.emplace_back("Location", "/v1/sessions/" + id.text());
+    return response;
+}
+
+}  // namespace rouse::server

@@ -1,0 +1,195 @@
+#pragma once
+
+// The HTTP API: a table of routes, and handlers that translate, call the runtime and render. No
+// rule about sessions lives here.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/recovery_manager.h"
+#include "runtime/claim_desk.h"
+#include "runtime/coordinator.h"
+#include "server/auth.h"
+#include "server/event_hub.h"
+#include "server/http.h"
+#include "server/metrics.h"
+#include "server/views.h"
+
+namespace rouse::server {
+
+struct ApiParts {
+    Env env;
+    std::shared_ptr<Store> store;
+    Registry& registry;
+    SystemLog& system;
+    Coordinator& coordinator;
+    RunDriver& driver;
+    ClaimDesk& claims;
+    EventHub& hub;
+    Metrics& metrics;
+    Auth& auth;
+    boost::asio::any_io_executor work;  // the loop that everything but this API runs on
+    std::string version;
+    std::function<std::optional<std::string>(const std::string&)> secret;  // by the variable's name
+    std::function<void()> webhook_queued;
+};
+
+class Api final {
+ public:
+    explicit Api(ApiParts parts)
+        : parts_(std::move(parts)), ids_(parts_.env.clock, parts_.env.random) {}
+
+    Task<Response> handle(Request request);
+    // What the connection itself found wrong.
+    Response refuse(Problem problem, const std::string& request_id);
+    std::string new_request_id();
+    Auth& auth() { return parts_.auth; }
+    void set_ready(bool ready) { ready_ = ready; }
+    void set_boot(BootReport boot) { boot_ = std::move(boot); }
+
+    enum class Access : std::uint8_t { open, read, submit, operate, admin, or_pending_id };
+    using Handler = Task<Response> (Api::*)(Request&);
+    struct Route {
+        std::string_view method;
+        std::string_view pattern;
+        Access access;
+        std::string_view summary;
+        Handler handler;
+    };
+    static const std::vector<Route>& routes();
+
+ private:
+    using Wait = std::optional<Milliseconds>;
+    struct Done {
+        Reply reply;
+        std::optional<RunReport> report;
+    };
+
+    Task<Response> dispatch(const Route& route, Request& request);
+    Task<Response> call(const Route& route, Request& request);
+    std::optional<Problem> check_access(const Route& route, const Request& request) const;
+    std::optional<Problem> check_content_type(const Route& route, const Request& request) const;
+    struct Replay {
+        std::optional<Response> response;
+        std::optional<Problem> problem;
+    };
+    Replay replay(const Route& route, Request& request);
+    Response replay_session(Request& request, const AnsweredRow& row);
+
+    // ---- tools of the handlers
+    template <class T>
+    Task<T> on_work(Task<T> task) {
+        co_return co_await boost::asio::co_spawn(parts_.work, std::move(task),
+                                                 boost::asio::use_awaitable);
+    }
+    Task<Result<Done>> carry_out(Task<Result<Reply>> command, Wait wait);
+    Task<Response> answer(Request& request, Task<Result<Reply>> command);
+    Response render(Request& request, Done done);
+    Response session_response(Request& request, int status, const SessionId& id, const RunId& run,
+                              const std::optional<RunReport>& report);
+    std::string report_json(const Request& request, RunReport report) const;
+    Response fail(const Request& request, const Error& error);
+    Response fail(const Request& request, Problem problem);
+    Viewer viewer(const Request& request) const;
+    Result<Wait> wait_of(const Request& request) const;
+    Result<std::size_t> limit_of(const Request& request, std::size_t standard,
+                                 std::size_t most) const;
+    // The session of the first path parameter, if the caller may see it.
+    Result<std::shared_ptr<const SessionState>> find_session(const Request& request) const;
+    Result<std::shared_ptr<const SessionState>> find_session(const Request& request,
+                                                             const SessionId& id) const;
+    Result<Transcript> transcript(const SessionId& id) const;
+    std::optional<Damage> damage_of(const SessionId& id) const;
+
+    struct FoundCall {
+        SessionId session;
+        PendingCall call;
+        std::shared_ptr<const Catalogue> catalogue;
+        const ToolDefinition* tool = nullptr;  // in the catalogue
+    };
+    Result<FoundCall> find_call(const Request& request, const PendingId& id) const;
+    std::optional<Problem> may_settle(Request& request, const PendingId& id);
+    std::optional<Response> refuse_settling(Request& request, const PendingId& id);
+    std::string call_json(const Request& request, const SessionId& session, const PendingCall& call,
+                          const Transcript& said) const;
+    std::vector<std::string> settled_calls(const Request& request, const PendingFilter& filter);
+    Task<Response> settle(Request& request, const PendingId& id, Settlement settlement);
+
+    // ---- handlers: sessions (api_sessions.cc)
+    Task<Response> create_session(Request& request);
+    Task<Response> list_sessions(Request& request);
+    Task<Response> get_session(Request& request);
+    Task<Response> patch_session(Request& request);
+    Task<Response> delete_session(Request& request);
+    Task<Response> post_message(Request& request);
+    Task<Response> resume_session(Request& request);
+    Task<Response> rotate_token(Request& request);
+    Task<Response> continue_session(Request& request);
+    Task<Response> cancel_session(Request& request);
+    Task<Response> extend_session(Request& request);
+    Task<Response> fork_session(Request& request);
+    Task<Response> compact_session(Request& request);
+    Task<Response> get_messages(Request& request);
+    Task<Response> get_log(Request& request);
+    Task<Response> get_status(Request& request);
+    Task<Response> get_explain(Request& request);
+    Task<Response> get_session_events(Request& request);
+    Task<Response> get_events(Request& request);
+    Task<Response> list_waits(Request& request);
+
+    // ---- pending calls (api_pending.cc)
+    Task<Response> decide(Request& request);
+    Task<Response> post_result(Request& request);
+    Task<Response> post_error(Request& request);
+    Task<Response> post_webhook(Request& request);
+    Task<Response> post_plain_webhook(Request& request);
+    Task<Response> list_pending(Request& request);
+    Task<Response> get_pending(Request& request);
+    Task<Response> cancel_pending(Request& request);
+    Task<Response> claim_any(Request& request);
+    Task<Response> claim_one(Request& request);
+    Task<Response> renew_lease(Request& request);
+    Task<Response> release_lease(Request& request);
+    Task<Response> post_progress(Request& request);
+    Task<Response> list_async_tools(Request& request);
+    Task<Response> recovery_status(Request& request);
+
+    // ---- the rest (api_system.cc)
+    Task<Response> list_agents(Request& request);
+    Task<Response> list_tools(Request& request);
+    Task<Response> list_models(Request& request);
+    Task<Response> create_task(Request& request);
+    Task<Response> list_tasks(Request& request);
+    Task<Response> get_task(Request& request);
+    Task<Response> patch_task(Request& request);
+    Task<Response> get_task_session_status(Request& request);
+    Task<Response> create_api_token(Request& request);
+    Task<Response> list_api_tokens(Request& request);
+    Task<Response> revoke_api_token(Request& request);
+    Task<Response> list_dead_webhooks(Request& request);
+    Task<Response> retry_dead_webhook(Request& request);
+    Task<Response> healthz(Request& request);
+    Task<Response> readyz(Request& request);
+    Task<Response> get_metrics(Request& request);
+    Task<Response> get_openapi(Request& request);
+    std::string task_json(const TaskRow& row) const;
+    std::optional<TaskRow> find_task(const Request& request) const;
+    static Problem no_such_task(const Request& request);
+
+    ApiParts parts_;
+    IdSource ids_;
+    bool ready_ = false;
+    BootReport boot_;
+    std::set<std::string> in_progress_;  // requests with an Idempotency-Key
+};
+
+std::string openapi_json(const std::vector<Api::Route>& routes, const std::string& version);
+
+}  // namespace rouse::server

@@ -1,0 +1,324 @@
+#include "base/digest.h"
+#include "server/api.h"
+#include "server/body.h"
+
+namespace rouse::server {
+
+// ---- the configuration ----------------------------------------------------------------------
+
+Task<Response> Api::list_agents(Request& request) {
+    (void)request;
+    const std::shared_ptr<const Catalogue> catalogue = parts_.registry.catalogue();
+    std::vector<std::string> items;
+    for (const auto& [name, agent] : catalogue->agents) {
+        JsonObject out;
+        out.text("name", name).text("model", agent.model).text("provider", agent.provider);
+        out.value("tools", agent.tools).flag("default", name == catalogue->default_agent);
+        items.push_back(out.done());
+    }
+    JsonObject out;
+    out.raw("items", json_list(items)).raw("next_cursor", "");
+    co_return json_response(200, out.done());
+}
+
+Task<Response> Api::list_tools(Request& request) {
+    (void)request;
+    const std::shared_ptr<const Catalogue> catalogue = parts_.registry.catalogue();
+    std::vector<std::string> items;
+    for (const auto& [name, tool] : catalogue->tools) {
+        const ToolAnnotations& notes = tool.spec.annotations;
+        JsonObject out;
+        out.text("name", name).text("kind", tool.kind);
+        out.text("description", tool.spec.description);
+        out.raw("parameters", schema_text(tool.spec.parameters));
+        out.flag("async", tool.spec.async).flag("approval", notes.approval);
+        out.flag("read_only", notes.read_only).flag("idempotent", notes.idempotent);
+        out.flag("destructive", notes.destructive);
+        out.text("settled_by", to_string(tool.settled_by));
+        items.push_back(out.done());
+    }
+    JsonObject out;
+    out.raw("items", json_list(items)).raw("next_cursor", "");
+    co_return json_response(200, out.done());
+}
+
+Task<Response> Api::list_models(Request& request) {
+    (void)request;
+    const std::shared_ptr<const Catalogue> catalogue = parts_.registry.catalogue();
+    JsonObject out;
+    out.value("items", catalogue->models).raw("next_cursor", "");
+    co_return json_response(200, out.done());
+}
+
+// ---- tasks ----------------------------------------------------------------------------------
+
+std::string Api::task_json(const TaskRow& row) const {
+    SessionFilter filter;
+    filter.task_id = row.task.task_id;
+    filter.limit = 500;
+    std::vector<std::string> sessions;
+    for (const SessionSummary& session : parts_.store->list(filter))
+        sessions.push_back(to_json_string(session.id.text()));
+    JsonObject out;
+    out.text("id", row.task.task_id).text("title", row.task.title);
+    out.text("state", to_string(row.task.state)).raw("sessions", json_list(sessions));
+    out.time("created_at", row.created_at).time("updated_at", row.updated_at);
+    return out.done();
+}
+
+Task<Response> Api::create_task(Request& request) {
+    Body body(request.body);
+    TaskSaved task;
+    task.task_id = body.text_or_empty("id");
+    task.title = body.text_or_empty("title");
+    task.state = body.choice<TaskState>("state").value_or(TaskState::todo);
+    if (!task.task_id.empty() && !is_valid_id_text(task.task_id)) {
+        body.complain("id", "has up to 64 letters, digits, dashes and underscores");
+    }
+    if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
+    if (task.task_id.empty()) task.task_id = "task_" + ids_.random_text(10);
+    if (!request.principal.sees_task(task.task_id)) {
+        co_return fail(request, Problem{403, "forbidden", "Forbidden",
+                                        "this token is for certain tasks only"});
+    }
+    const auto find = [&](const SystemState& state) { return state.tasks.contains(task.task_id); };
+    if (parts_.system.ask(find)) {
+        co_return fail(request, Error(ErrorKind::conflict, "task_exists",
+                                      "there is a task " + task.task_id + "; PATCH it instead"));
+    }
+    Records records(1, to_record(task));
+    if (request.note) {
+        RequestAnswered answered;
+        answered.key = request.note->key;
+        answered.body_digest = request.note->body_digest;
+        answered.status = 201;
+        answered.location = "/v1/tasks/" + task.task_id;
+        TaskRow made;
+        made.task = task;
+        made.created_at = made.updated_at = parts_.env.clock.now();
+        answered.answer = RawJson::trusted(task_json(made));
+        records.push_back(to_record(answered));
+    }
+    Task<Result<void>> saving = parts_.system.append_all(std::move(records));
+    const Result<void> saved = co_await on_work(std::move(saving));
+    if (!saved) co_return fail(request, saved.error());
+    const TaskRow row =
+        parts_.system.ask([&](const SystemState& state) { return state.tasks.at(task.task_id); });
+    Response response = json_response(201, task_json(row));
+    response.headers.emplace_back("Location", "/v1/tasks/" + task.task_id);
+    co_return response;
+}
+
+Task<Response> Api::list_tasks(Request& request) {
+    const std::vector<TaskRow> rows = parts_.system.ask([&](const SystemState& state) {
+        std::vector<TaskRow> found;
+        for (const auto& [id, row] : state.tasks) {
+            if (request.principal.sees_task(id)) found.push_back(row);
+        }
+        return found;
+    });
+    std::vector<std::string> items;
+    for (const TaskRow& row : rows)
+        items.push_back(task_json(row));
+    JsonObject out;
+    out.raw("items", json_list(items)).raw("next_cursor", "");
+    co_return json_response(200, out.done());
+}
+
+std::optional<TaskRow> Api::find_task(const Request& request) const {
+    const std::string& id = request.path_parameters.at(0);
+    return parts_.system.ask([&](const SystemState& state) -> std::optional<TaskRow> {
+        const auto found = state.tasks.find(id);
+        if (found == state.tasks.end() || !request.principal.sees_task(id)) return {};
+        return found->second;
+    });
+}
+
+Problem Api::no_such_task(const Request& request) {
+    return {404, "not_found", "No such task", "there is no task " + request.path_parameters.at(0)};
+}
+
+Task<Response> Api::get_task(Request& request) {
+    const std::optional<TaskRow> row = find_task(request);
+    if (!row) co_return fail(request, no_such_task(request));
+    co_return json_response(200, task_json(*row));
+}
+
+Task<Response> Api::patch_task(Request& request) {
+    const std::optional<TaskRow> row = find_task(request);
+    if (!row) co_return fail(request, no_such_task(request));
+    Body body(request.body);
+    TaskSaved task = row->task;
+    task.title = body.text("title").value_or(task.title);
+    task.state = body.choice<TaskState>("state").value_or(task.state);
+    if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
+    Task<Result<void>> saving = parts_.system.append(to_record(task));
+    const Result<void> saved = co_await on_work(std::move(saving));
+    if (!saved) co_return fail(request, saved.error());
+    co_return co_await get_task(request);
+}
+
+Task<Response> Api::get_task_session_status(Request& request) {
+    const Result<SessionId> id = parse_session_id(request.path_parameters.at(1));
+    const Error not_there(ErrorKind::not_found, "session_not_in_task",
+                          "the session does not belong to that task");
+    if (!id) co_return fail(request, not_there);
+    const Result<std::shared_ptr<const SessionState>> state = find_session(request, *id);
+    if (!state || (*state)->task_id != request.path_parameters.at(0)) {
+        co_return fail(request, not_there);
+    }
+    co_return json_response(200, board_status_json(**state, viewer(request)));
+}
+
+// ---- API tokens -----------------------------------------------------------------------------
+
+Task<Response> Api::create_api_token(Request& request) {
+    Body body(request.body);
+    ApiTokenCreated token;
+    token.name = body.text_or_empty("name");
+    token.scope = body.choice<Scope>("scope").value_or(Scope::read);
+    token.tasks = body.texts("tasks");
+    if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
+    request.note.reset();  // the secret is shown once
+    token.token_id = "rk_" + ids_.random_text(10);
+    const Secret secret = ids_.secret();
+    token.hash = sha256_hex(secret.reveal());
+    Task<Result<void>> saving = parts_.system.append(to_record(token));
+    const Result<void> saved = co_await on_work(std::move(saving));
+    if (!saved) co_return fail(request, saved.error());
+    JsonObject out;
+    out.text("id", token.token_id).text("name", token.name);
+    out.text("scope", to_string(token.scope)).value("tasks", token.tasks);
+    out.text("token", token.token_id + "." + secret.reveal());
+    co_return json_response(201, out.done());
+}
+
+Task<Response> Api::list_api_tokens(Request& request) {
+    (void)request;
+    const std::vector<ApiTokenRow> rows = parts_.system.ask([](const SystemState& state) {
+        std::vector<ApiTokenRow> found;
+        for (const auto& [id, row] : state.tokens)
+            found.push_back(row);
+        return found;
+    });
+    std::vector<std::string> items;
+    for (const ApiTokenRow& row : rows) {
+        JsonObject out;
+        out.text("id", row.token.token_id).text("name", row.token.name);
+        out.text("scope", to_string(row.token.scope)).value("tasks", row.token.tasks);
+        out.time("created_at", row.created_at);
+        items.push_back(out.done());
+    }
+    JsonObject out;
+    out.raw("items", json_list(items)).raw("next_cursor", "");
+    co_return json_response(200, out.done());
+}
+
+Task<Response> Api::revoke_api_token(Request& request) {
+    const std::string& id = request.path_parameters.at(0);
+    if (!parts_.system.ask([&](const SystemState& state) { return state.tokens.contains(id); })) {
+        co_return fail(request,
+                       Problem{404, "not_found", "No such token", "there is no token " + id});
+    }
+    RecordBody revoked = to_record(ApiTokenRevoked{id});
+    Task<Result<void>> saving = parts_.system.append(std::move(revoked));
+    const Result<void> saved = co_await on_work(std::move(saving));
+    if (!saved) co_return fail(request, saved.error());
+    co_return json_response(204, "");
+}
+
+// ---- webhooks -------------------------------------------------------------------------------
+
+Task<Response> Api::list_dead_webhooks(Request& request) {
+    (void)request;
+    const std::vector<DeliveryRow> rows = parts_.system.ask([](const SystemState& state) {
+        std::vector<DeliveryRow> found;
+        for (const auto& [id, row] : state.deliveries) {
+            if (row.dead) found.push_back(row);
+        }
+        return found;
+    });
+    std::vector<std::string> items;
+    for (const DeliveryRow& row : rows) {
+        JsonObject out;
+        out.text("id", row.webhook.delivery_id).text("url", row.webhook.url);
+        out.text("type", row.webhook.type).text("session_id", row.webhook.session_id.text());
+        out.number("attempts", row.attempts).text("error", row.error);
+        out.time("queued_at", row.queued_at);
+        items.push_back(out.done());
+    }
+    JsonObject out;
+    out.raw("items", json_list(items)).raw("next_cursor", "");
+    co_return json_response(200, out.done());
+}
+
+Task<Response> Api::retry_dead_webhook(Request& request) {
+    const std::string& id = request.path_parameters.at(0);
+    Body body(request.body);
+    if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
+    const bool dead = parts_.system.ask([&](const SystemState& state) {
+        const auto found = state.deliveries.find(id);
+        return found != state.deliveries.end() && found->second.dead;
+    });
+    if (!dead) {
+        co_return fail(request, Problem{404, "not_found", "No such dead webhook",
+                                        "there is no dead webhook " + id});
+    }
+    RecordBody revived = to_record(WebhookRevived{id});
+    Task<Result<void>> saving = parts_.system.append(std::move(revived));
+    const Result<void> saved = co_await on_work(std::move(saving));
+    if (!saved) co_return fail(request, saved.error());
+    if (parts_.webhook_queued) parts_.webhook_queued();
+    co_return json_response(202, "{\"id\":" + to_json_string(id) + "}");
+}
+
+// ---- the process ----------------------------------------------------------------------------
+
+Task<Response> Api::healthz(Request& request) {
+    (void)request;
+    Response response;
+    response.content_type = "text/plain";
+    response.body = "ok\n";
+    co_return response;
+}
+
+Task<Response> Api::readyz(Request& request) {
+    (void)request;
+    Response response;
+    response.content_type = "text/plain";
+    const bool ready = ready_ && parts_.store->health().accepting;
+    response.status = ready ? 200 : 503;
+    response.body = ready ? "ready\n" : "unready\n";
+    co_return response;
+}
+
+Task<Response> Api::get_metrics(Request& request) {
+    (void)request;
+    Metrics::Gauges gauges;
+    gauges.runs_in_flight = parts_.driver.in_flight();
+    gauges.runs_queued = parts_.driver.queued();
+    gauges.streams = parts_.hub.readers();
+    const StoreHealth health = parts_.store->health();
+    gauges.damaged = health.damaged.size();
+    gauges.accepting = health.accepting;
+    const Timestamp now = parts_.env.clock.now();
+    parts_.store->visit_active([&](const SessionSummary& session) {
+        if (session.run.phase != RunPhase::parked || !session.wait_kind) return;
+        const std::string kind(to_string(*session.wait_kind));
+        ++gauges.waits[kind];
+        const double age = std::chrono::duration<double>(now - session.updated_at).count();
+        double& oldest = gauges.oldest_wait_seconds[kind];
+        oldest = std::max(oldest, age);
+    });
+    Response response;
+    response.content_type = "text/plain; version=0.0.4";
+    response.body = parts_.metrics.render(gauges);
+    co_return response;
+}
+
+Task<Response> Api::get_openapi(Request& request) {
+    (void)request;
+    co_return json_response(200, openapi_json(routes(), parts_.version));
+}
+
+}  // namespace rouse::server

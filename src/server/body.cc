@@ -1,0 +1,193 @@
+#include "server/body.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace rouse::server {
+
+Problem invalid_request(std::string detail, std::string field) {
+    Problem problem{400, "invalid_request", "Invalid request", std::move(detail)};
+    problem.field = std::move(field);
+    return problem;
+}
+
+Body::Body(std::string_view text, std::string at) : at_(std::move(at)) {
+    if (text.empty()) text = "{}";
+    Result<RawJson> parsed = RawJson::parse(text);
+    if (!parsed) {
+        problem_ = invalid_request("the body is not JSON: " + parsed.error().message, at_);
+        return;
+    }
+    text_ = *std::move(parsed);
+    if (!split_object(text_.text(), members_)) {
+        problem_ = invalid_request("expected a JSON object", at_);
+    }
+}
+
+const JsonMember* Body::find(std::string_view name) {
+    known_.push_back(name);
+    const auto found = std::ranges::find(members_, name, &JsonMember::key);
+    return found == members_.end() || found->value == "null" ? nullptr : &*found;
+}
+
+bool Body::has(std::string_view name) const {
+    return std::ranges::find(members_, name, &JsonMember::key) != members_.end();
+}
+
+void Body::complain(std::string_view name, std::string what) {
+    if (problem_) return;
+    problem_ =
+        invalid_request(std::string(name) + " " + std::move(what), at_ + "/" + std::string(name));
+}
+
+std::optional<std::string> Body::text(std::string_view name) {
+    const JsonMember* member = find(name);
+    if (member == nullptr) return std::nullopt;
+    std::optional<std::string> value = read_json_string(member->value);
+    if (!value) complain(name, "must be a string");
+    return value;
+}
+
+std::string Body::required_text(std::string_view name) {
+    std::optional<std::string> value = text(name);
+    if (!value) complain(name, "is missing; it must be a string");
+    return value.value_or("");
+}
+
+std::optional<std::int64_t> Body::integer(std::string_view name) {
+    const JsonMember* member = find(name);
+    if (member == nullptr) return std::nullopt;
+    const std::optional<std::int64_t> value = read_json_int(member->value);
+    if (!value) complain(name, "must be a whole number");
+    return value;
+}
+
+std::optional<bool> Body::flag(std::string_view name) {
+    const JsonMember* member = find(name);
+    if (member == nullptr) return std::nullopt;
+    const std::optional<bool> value = read_json_bool(member->value);
+    if (!value) complain(name, "must be true or false");
+    return value;
+}
+
+std::vector<std::string> Body::texts(std::string_view name) {
+    const JsonMember* member = find(name);
+    std::vector<std::string> values;
+    if (member == nullptr) return values;
+    if (!codec::read(member->value, values)) complain(name, "must be a list of strings");
+    return values;
+}
+
+std::optional<Timestamp> Body::time(std::string_view name) {
+    const std::optional<std::string> given = text(name);
+    if (!given) return std::nullopt;
+    const Result<Timestamp> value = parse_rfc3339(*given);
+    if (value) return *value;
+    complain(name, "must be a time such as 2026-01-31T12:00:00Z");
+    return std::nullopt;
+}
+
+RawJson Body::any(std::string_view name) {
+    const JsonMember* member = find(name);
+    return member == nullptr ? RawJson() : RawJson::trusted(std::string(member->value));
+}
+
+RawJson Body::object(std::string_view name) {
+    RawJson value = any(name);
+    if (!value.absent() && value.text().front() != '{') complain(name, "must be an object");
+    return value;
+}
+
+std::vector<JsonMember> Body::members(std::string_view name) {
+    const JsonMember* member = find(name);
+    std::vector<JsonMember> found;
+    if (member != nullptr && !split_object(member->value, found)) {
+        complain(name, "must be an object");
+    }
+    return found;
+}
+
+Content Body::content(std::string_view name) {
+    const JsonMember* member = find(name);
+    if (member == nullptr) return {};
+    if (std::optional<std::string> text = read_json_string(member->value)) {
+        if (text->empty()) complain(name, "must not be empty");
+        return text_content(*std::move(text));
+    }
+    Content blocks;
+    if (!codec::read(member->value, blocks) || blocks.empty()) {
+        complain(name, "must be a string or a list of content blocks");
+        return {};
+    }
+    for (const Block& block : blocks) {
+        if (block.get_if<ToolUseBlock>() == nullptr && block.get_if<ToolResultBlock>() == nullptr) {
+            continue;
+        }
+        complain(name, "must not hold tool calls or results: those come by /resume");
+    }
+    return blocks;
+}
+
+std::optional<ToolResult> Body::tool_result(std::string_view name) {
+    const JsonMember* member = find(name);
+    if (member == nullptr) {
+        complain(name, "is missing; it must be a tool result such as {\"content\": \"done\"}");
+        return std::nullopt;
+    }
+    return read_tool_result(member->value, at_ + "/" + std::string(name), problem_);
+}
+
+std::optional<ToolResult> read_tool_result(std::string_view text, std::string at,
+                                           std::optional<Problem>& problem) {
+    Body body(text, std::move(at));
+    ToolResult result;
+    if (body.has("output") || body.has("title")) {
+        result.display = body.text_or_empty("title");
+        result.content = body.any("output");
+        if (result.content.absent()) {
+            body.complain("output", "is missing");
+        } else if (result.content.text().front() != '"') {
+            body.complain("output", "must be a string");
+        }
+    } else {
+        result.content = body.any("content");
+        const char first = result.content.absent() ? '\0' : result.content.text().front();
+        if (first != '"' && first != '[') {
+            body.complain("content", "must be a string or a list of content blocks");
+        }
+        result.is_error = body.flag("is_error").value_or(false);
+        result.display = body.text_or_empty("display");
+    }
+    result.metadata = body.object("metadata");
+    if (std::optional<Problem> wrong = body.problem()) {
+        if (!problem) problem = std::move(wrong);
+        return std::nullopt;
+    }
+    return result;
+}
+
+std::optional<Problem> Body::problem() {
+    if (problem_) return problem_;
+    for (const JsonMember& member : members_) {
+        if (std::ranges::find(known_, member.key) != known_.end()) continue;
+        std::string known;
+        for (const std::string_view name : known_)
+            known += (known.empty() ? "" : ", ") + std::string(name);
+        return invalid_request("there is no such field here; there are: " + known,
+                               at_ + "/" + std::string(member.key));
+    }
+    return std::nullopt;
+}
+
+std::optional<Milliseconds> parse_wait(std::string_view text) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || number < 0 || number > 1'000'000) return std::nullopt;
+    const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+    if (unit == "ms") return Milliseconds(number);
+    if (unit == "s") return std::chrono::seconds(number);
+    if (unit == "m") return std::chrono::minutes(number);
+    return std::nullopt;
+}
+
+}  // namespace rouse::server

@@ -1,0 +1,48 @@
+#pragma once
+
+// The wire: sockets, framing, limits in time and size. Hands whole requests to the API and writes
+// its answers. On one loop.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/log.h"
+#include "server/api.h"
+
+namespace rouse::server {
+
+struct HttpLimits {
+    std::size_t header_bytes = 16U << 10U;
+    std::size_t header_fields = 100;
+    std::size_t body_bytes = 4U << 20U;
+    std::size_t connections = 10'000;
+    std::chrono::seconds header_time{10};
+    std::chrono::seconds request_time{60};
+    std::chrono::seconds idle_time{60};
+    std::chrono::seconds write_time{30};
+};
+
+class HttpServer final {
+ public:
+    HttpServer(boost::asio::any_io_executor loop, Api& api, Logger& log, HttpLimits limits = {});
+    ~HttpServer();
+
+    // Begins to accept; gives back the port, which was chosen when 0 was asked for.
+    //   unavailable  address_in_use, cannot_listen
+    Result<std::uint16_t> listen(const std::string& host, std::uint16_t port);
+
+    // Takes no new connections and ends those that have no request under way.
+    void stop();
+    // Ends what is left.
+    void close_all();
+    std::size_t connections() const;
+
+ private:
+    class Connection;
+    struct State;
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace rouse::server

@@ -1,0 +1,423 @@
+#include "store/files/file_store.h"
+
+#include <algorithm>
+#include <future>
+#include <iterator>
+
+#include "base/check.h"
+
+namespace rouse {
+namespace {
+
+using files::Batch;
+using files::JournalPosition;
+using files::LogTable;
+using files::OpenLog;
+using files::SequencedCommit;
+using files::SequencedPart;
+
+// Behind this many bytes of tails the journal waits for the logs.
+constexpr std::size_t kTailsTooLong = 8;
+
+CommittedLines lines_of(const SequencedCommit& commit, std::string_view bytes, Cursor cursor) {
+    CommittedLines lines{cursor, {}};
+    for (const SequencedPart& part : commit.parts) {
+        lines.parts.push_back(
+            {part.log, files::slice_lines(bytes.substr(part.lines_at, part.lines_bytes), part.first,
+                                          part.first, part.tip.last - part.first + 1)});
+    }
+    return lines;
+}
+
+}  // namespace
+
+FileStore::FileStore(Env env, files::Layout layout, FileStoreOptions options,
+                     std::unique_ptr<FileLock> lock)
+    : env_(env),
+      layout_(std::move(layout)),
+      options_(options),
+      lock_(std::move(lock)),
+      journal_(env, layout_,
+               {options.segment_bytes, options.journal_kept, options.journal_kept_bytes}),
+      // A commit has to fit into a segment with its headers.
+      sequencer_(env.clock,
+                 std::min<std::size_t>(limits::kCommitBytes, options.segment_bytes * 3 / 4)),
+      table_(env, layout_, options.cache_bytes) {}
+
+FileStore::~FileStore() {
+    (void)close();
+}
+
+void FileStore::start_threads() {
+    if (options_.threads == FileStoreOptions::Threads::none) return;
+    journal_thread_ = std::thread([this] { run_journal(); });
+    completion_thread_ = std::thread([this] { run_completions(); });
+    house_thread_ = std::thread([this] { run_house(); });
+}
+
+Error FileStore::disk_full() const {
+    return {ErrorKind::unavailable, "disk_full",
+            "the disk is full; make room in " + layout_.root()};
+}
+
+Result<void> FileStore::refusal(Urgency urgency) {
+    if (closing_) return Error(ErrorKind::unavailable, "store_closed", "the store is closed");
+    if (failed_) {
+        const auto lock = lock_table();
+        return Error(ErrorKind::unavailable, "store_failed",
+                     "the store stopped after a failed write (" + failure_->message +
+                         "); restart to see what the disk has");
+    }
+    if (full_ && urgency == Urgency::normal) return disk_full();
+    return {};
+}
+
+Result<files::Sequencer::End> FileStore::find_end(const SessionId& log) {
+    const auto lock = lock_table();
+    const Result<OpenLog*> open = table_.open(log, LogTable::IfMissing::create);
+    if (!open) return open.error();
+    return files::Sequencer::End{(*open)->tip, (*open)->state->updated_at, false};
+}
+
+void FileStore::commit(Commit commit, CommitDone done) {
+    Result<void> added;
+    std::shared_ptr<Batch> batch;
+    {
+        const std::lock_guard lock(sequencing_);
+        added = refusal(commit.urgency);
+        if (added) {
+            added = sequencer_.add(commit, done,
+                                   [this](const SessionId& log) { return find_end(log); });
+        }
+        if (added && options_.threads == FileStoreOptions::Threads::none) {
+            batch = sequencer_.take();
+        } else if (added && !syncing_) {
+            work_.notify_one();
+        }
+    }
+    if (!added) done(added.error());
+    if (batch) write_batch(batch);
+    // Also when the disk was full: somebody may have made room since.
+    const bool alone = options_.threads == FileStoreOptions::Threads::none;
+    if (alone && (added || added.error().reason == "disk_full")) keep_house();
+}
+
+// Alone with the disk, the caller writes its commit itself: no thread has to wake up for it. Behind
+// others it waits like everybody, so that it never runs their callbacks.
+Result<Committed> FileStore::commit_and_wait(Commit commit) {
+    if (options_.threads == FileStoreOptions::Threads::none) {
+        return Store::commit_and_wait(std::move(commit));
+    }
+    std::unique_lock lock(sequencing_);
+    if (syncing_ || !sequencer_.empty()) {
+        lock.unlock();
+        return Store::commit_and_wait(std::move(commit));
+    }
+    if (Result<void> refused = refusal(commit.urgency); !refused) return refused.error();
+    std::promise<Result<Committed>> promise;
+    std::future<Result<Committed>> future = promise.get_future();
+    CommitDone done = [promise = std::move(promise)](Result<Committed> result) mutable {
+        promise.set_value(std::move(result));
+    };
+    const Result<void> added =
+        sequencer_.add(commit, done, [this](const SessionId& log) { return find_end(log); });
+    if (!added) return added.error();
+    write_open_batch(lock);
+    if (closing_ || !sequencer_.empty()) work_.notify_one();
+    lock.unlock();
+    return future.get();
+}
+
+void FileStore::run_journal() {
+    std::unique_lock lock(sequencing_);
+    for (;;) {
+        work_.wait(lock, [this] { return !syncing_ && (closing_ || !sequencer_.empty()); });
+        if (sequencer_.empty()) return;
+        write_open_batch(lock);
+    }
+}
+
+void FileStore::write_open_batch(std::unique_lock<std::mutex>& sequencing) {
+    const std::shared_ptr<Batch> batch = sequencer_.take();
+    syncing_ = true;
+    sequencing.unlock();
+    write_batch(batch);
+    sequencing.lock();
+    syncing_ = false;
+}
+
+std::unique_lock<std::mutex> FileStore::lock_table() {
+    std::unique_lock lock(table_mutex_);
+    std::deque<Durable> durable;
+    {
+        const std::lock_guard taking(durable_mutex_);
+        durable.swap(durable_);
+        durable_bytes_ = 0;
+    }
+    for (const Durable& one : durable)
+        apply(*one.batch, one.position);
+    return lock;
+}
+
+void FileStore::write_batch(const std::shared_ptr<Batch>& batch) {
+    Result<JournalPosition> position = JournalPosition{};
+    if (failed_) {
+        const auto lock = lock_table();
+        position = *failure_;
+    }
+    if (position) position = journal_.append(batch->group);
+    if (position) {
+        std::size_t waiting = 0;
+        {
+            const std::lock_guard lock(durable_mutex_);
+            durable_.push_back({batch, *position});
+            waiting = durable_bytes_ += batch->group.size();
+        }
+        bound_memory(waiting);
+    } else if (position.error().reason == "disk_full") {
+        // There was no segment to write to, so nothing is half there. What was sequenced behind
+        // this batch would leave a gap and goes with it.
+        note_failure(position.error());
+        position = disk_full();
+        const std::lock_guard lock(sequencing_);
+        const std::shared_ptr<Batch> behind = sequencer_.reset();
+        std::ranges::move(behind->commits, std::back_inserter(batch->commits));
+    } else {
+        fail(position.error());
+        position = Error(ErrorKind::unavailable, "store_failed",
+                         "not written: " + position.error().message);
+    }
+
+    // Call back from here unless the next group is already waiting for the disk.
+    const std::size_t size = batch->commits.size();
+    bool next_is_waiting = false;
+    if (options_.threads == FileStoreOptions::Threads::own) {
+        const std::lock_guard lock(sequencing_);
+        next_is_waiting = sequencer_.waiting() >= (size + 1) / 2;
+    }
+    std::unique_lock lock(completing_);
+    if (!next_is_waiting && completed_.empty() && !completing_now_) {
+        lock.unlock();
+        complete(*batch, position);
+        return;
+    }
+    completed_.emplace_back(batch, std::move(position));
+    completion_.notify_one();
+}
+
+void FileStore::apply(Batch& batch, const JournalPosition& position) {
+    const std::string_view bytes = batch.group.bytes();
+    for (SequencedCommit& commit : batch.commits) {
+        for (SequencedPart& part : commit.parts) {
+            // The sequencer has opened it, and it stays open until it is written down.
+            const Result<OpenLog*> open = table_.open(part.log, LogTable::IfMissing::refuse);
+            ROUSE_CHECK(open.has_value(), "a log was closed under a commit to it");
+            table_.append_tail(**open, bytes.substr(part.lines_at, part.lines_bytes));
+            Seq seq = part.first;
+            for (RecordBody& body : part.records) {
+                table_.fold_into(**open, Record{seq++, part.at, std::move(body)});
+            }
+            (*open)->tip = part.tip;
+        }
+    }
+    applied_ = position;
+}
+
+// Calls the house when much is durable and not in the logs. When they fall far behind, the journal
+// waits for them.
+void FileStore::bound_memory(std::size_t new_bytes) {
+    if (new_bytes < options_.tail_bytes || options_.threads == FileStoreOptions::Threads::none) {
+        return;
+    }
+    {
+        const std::lock_guard lock(house_wait_);
+        house_called_ = true;
+    }
+    house_work_.notify_one();
+    if (new_bytes > options_.tail_bytes * kTailsTooLong) (void)flush_logs();
+}
+
+void FileStore::run_completions() {
+    std::unique_lock lock(completing_);
+    for (;;) {
+        completion_.wait(lock, [this] { return stop_completions_ || !completed_.empty(); });
+        if (completed_.empty()) return;
+        const auto [batch, position] = std::move(completed_.front());
+        completed_.pop_front();
+        completing_now_ = true;
+        lock.unlock();
+        complete(*batch, position);
+        lock.lock();
+        completing_now_ = false;
+    }
+}
+
+void FileStore::complete(Batch& batch, const Result<JournalPosition>& position) {
+    std::uint32_t index = 0;
+    for (SequencedCommit& commit : batch.commits) {
+        if (!position) {
+            commit.done(position.error());
+            continue;
+        }
+        Committed committed{{position->epoch, position->group, index++}, {}};
+        if (listener_) listener_(lines_of(commit, batch.group.bytes(), committed.cursor));
+        for (const SequencedPart& part : commit.parts) {
+            committed.appends.push_back({part.log, part.first, part.tip.last});
+        }
+        commit.done(std::move(committed));
+    }
+}
+
+void FileStore::fail(const Error& error) {
+    const auto lock = lock_table();
+    if (failure_) return;
+    failure_ = error;
+    failed_ = true;
+    env_.log.error("store.failed", {{"directory", layout_.root()}, {"error", error.message}});
+}
+
+Result<std::shared_ptr<const SessionState>> FileStore::load(const SessionId& log) {
+    const auto lock = lock_table();
+    return table_.load(log);
+}
+
+Result<Seq> FileStore::last_seq(const SessionId& log) {
+    const auto lock = lock_table();
+    return table_.last_seq(log);
+}
+
+std::uint64_t FileStore::log_bytes(const SessionId& log) {
+    const auto lock = lock_table();
+    const Result<LogTable::Extent> extent = table_.extent(log);
+    return extent ? extent->written + extent->tail.size() : 0;
+}
+
+Result<std::vector<std::string>> FileStore::read(const SessionId& log, Seq from,
+                                                 std::size_t limit) {
+    Result<LogTable::Extent> extent = LogTable::Extent{};
+    {
+        const auto lock = lock_table();
+        extent = table_.extent(log);
+    }
+    if (!extent) return extent.error();
+    const auto in_tail = static_cast<Seq>(std::ranges::count(extent->tail, '\n'));
+    const Seq first_in_tail = extent->last + 1 - std::min(in_tail, extent->last);
+    if (extent->last > 0 && from >= first_in_tail) {
+        return files::slice_lines(extent->tail, first_in_tail, from, limit);
+    }
+    // The file only grows, so what is known to be written can be read without the lock.
+    const bool near_the_end = from > first_in_tail / 2 && extent->last > 0;
+    const Seq first = near_the_end ? from : 1;
+    Result<std::string> text =
+        near_the_end
+            ? files::read_log_end(env_.fs, layout_.log(log), extent->written, first_in_tail - from)
+            : files::read_log_text(env_.fs, layout_.log(log), extent->written);
+    if (!text) return text.error();
+    *text += extent->tail;
+    return files::slice_lines(*text, first, from, limit);
+}
+
+std::vector<SessionSummary> FileStore::list(const SessionFilter& filter) {
+    std::vector<SessionSummary> found;
+    const auto lock = lock_table();
+    table_.index().visit_newest_first([&](const files::IndexRow& row) {
+        if (row.session.id == system_log() || !matches(filter, row.session)) return true;
+        if (found.size() < filter.limit) found.push_back(row.session);
+        return found.size() < filter.limit;
+    });
+    return found;
+}
+
+std::vector<OpenPending> FileStore::pending(const PendingFilter& filter) {
+    std::vector<OpenPending> found;
+    const auto lock = lock_table();
+    const auto add = [&](const files::IndexRow& row) {
+        for (const PendingSummary& call : row.session.pending) {
+            if (matches(filter, row.session.id, call)) found.push_back({row.session.id, call});
+        }
+    };
+    if (filter.session) {
+        if (const auto row = table_.index().find(*filter.session)) add(*row);
+    } else {
+        table_.index().visit_active(add);
+    }
+    std::ranges::sort(found, {},
+                      [](const OpenPending& p) -> const PendingId& { return p.call.pending_id; });
+    if (found.size() > filter.limit) found.resize(filter.limit);
+    return found;
+}
+
+void FileStore::visit_active(const std::function<void(const SessionSummary&)>& visit) {
+    const auto lock = lock_table();
+    table_.index().visit_active([&](const files::IndexRow& row) { visit(row.session); });
+}
+
+Result<std::vector<CommittedLines>> FileStore::read_commits(Cursor after, std::size_t limit) {
+    std::vector<CommittedLines> found;
+    const Error enough(ErrorKind::cancelled, "enough", "");
+    const auto on_group = [&](const JournalPosition& at, std::string_view payload) -> Result<void> {
+        Result<std::vector<files::JournalCommit>> commits = files::parse_payload(payload);
+        if (!commits) return commits.error();
+        std::uint32_t index = 0;
+        for (const files::JournalCommit& commit : *commits) {
+            CommittedLines lines{{at.epoch, at.group, index++}, {}};
+            if (lines.cursor.group == after.group && lines.cursor.index <= after.index) continue;
+            if (found.size() >= limit) return enough;
+            for (const files::JournalPart& part : commit.parts) {
+                lines.parts.push_back(
+                    {part.log, files::slice_lines(part.lines, part.first, part.first,
+                                                  std::numeric_limits<std::size_t>::max())});
+            }
+            found.push_back(std::move(lines));
+        }
+        return {};
+    };
+    // The cursor's own group is read again: commits behind it may share that group.
+    const std::uint64_t after_group = after.group == 0 ? 0 : after.group - 1;
+    const Result<void> read = journal_.read(after_group, on_group);
+    if (!read && read.error() != enough) return read.error();
+    return found;
+}
+
+void FileStore::listen(Listener listener) {
+    listener_ = std::move(listener);
+}
+
+StoreHealth FileStore::health() {
+    StoreHealth health;
+    const auto lock = lock_table();
+    health.full = full_;
+    health.accepting = !failure_ && !full_;
+    if (full_) health.problem = "the disk is full";
+    if (failure_) health.problem = failure_->message;
+    health.damaged = table_.damaged();
+    return health;
+}
+
+Result<void> FileStore::close() {
+    {
+        const std::lock_guard lock(sequencing_);
+        if (closing_) return {};
+        closing_ = true;
+    }
+    work_.notify_all();
+    if (journal_thread_.joinable()) journal_thread_.join();
+    {
+        const std::lock_guard lock(completing_);
+        stop_completions_ = true;
+    }
+    completion_.notify_all();
+    if (completion_thread_.joinable()) completion_thread_.join();
+    {
+        const std::lock_guard lock(house_wait_);
+        stop_house_ = true;
+    }
+    house_work_.notify_all();
+    if (house_thread_.joinable()) house_thread_.join();
+    Result<void> written = checkpoint();
+    if (written) written = write_pending_index();
+    lock_.reset();
+    return written;
+}
+
+}  // namespace rouse

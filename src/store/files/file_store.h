@@ -1,0 +1,166 @@
+#pragma once
+
+// The default store: plain files in one directory, with a group-commit journal in front of them.
+//
+// Three threads work for it. The journal thread writes and syncs one group after the other while
+// the callers' threads sequence the next. The completion thread calls back when a group is done and
+// the next one is already waiting. The housekeeping thread appends to the logs what the journal has
+// made durable, writes checkpoints, and readies segments. Without threads (for tests that own every
+// step, and call from one thread only) all of it happens inside commit().
+//
+// Lock order: sequencing_, then table_mutex_.
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/env.h"
+#include "base/limits.h"
+#include "store/files/journal.h"
+#include "store/files/layout.h"
+#include "store/files/log_table.h"
+#include "store/files/sequencer.h"
+#include "store/store.h"
+
+namespace rouse {
+
+struct FileStoreOptions {
+    enum class Threads : std::uint8_t { own, none };
+    Threads threads = Threads::own;
+    std::uint64_t segment_bytes = limits::kJournalSegmentBytes;
+    std::uint64_t checkpoint_bytes = limits::kCheckpointBytes;
+    std::size_t tail_bytes = limits::kTailBytes;
+    std::size_t cache_bytes = limits::kStateCacheBytes;
+    std::uint64_t reserve_bytes = limits::kReserveBytes;
+    Milliseconds journal_kept = limits::kJournalKept;
+    std::uint64_t journal_kept_bytes = limits::kJournalSegmentBytes;
+};
+
+class FileStore final : public Store {
+ public:
+    // Opens the directory, makes it when missing, and heals what a crash left.
+    //   unavailable  directory_in_use: names the process that has it
+    //   invalid      newer_format: written by a later version
+    //   io, corrupt  with file and reason
+    static Result<std::unique_ptr<FileStore>> open(Env env, const std::string& directory,
+                                                   FileStoreOptions options = {});
+    ~FileStore() override;
+
+    void commit(Commit commit, CommitDone done) override;
+    Result<Committed> commit_and_wait(Commit commit) override;
+    Result<std::shared_ptr<const SessionState>> load(const SessionId& log) override;
+    Result<Seq> last_seq(const SessionId& log) override;
+    std::uint64_t log_bytes(const SessionId& log) override;
+    Result<std::vector<std::string>> read(const SessionId& log, Seq from,
+                                          std::size_t limit) override;
+    std::vector<SessionSummary> list(const SessionFilter& filter) override;
+    std::vector<OpenPending> pending(const PendingFilter& filter) override;
+    void visit_active(const std::function<void(const SessionSummary&)>& visit) override;
+    Result<std::vector<CommittedLines>> read_commits(Cursor after, std::size_t limit) override;
+    void listen(Listener listener) override;
+    StoreHealth health() override;
+
+    // Brings logs, views and the index up to date and frees the journal.
+    Result<void> checkpoint();
+    // Reads every log, sets aside what is damaged, cuts what stands behind the end of a log
+    // (keeping it), and writes all views and the index anew.
+    Result<void> rewrite();
+    // Finishes what was committed, writes a checkpoint and lets go of the directory. Commits from
+    // then on are refused. The destructor does the same and tells nobody how it went.
+    Result<void> close();
+
+ private:
+    class Opener;
+
+    FileStore(Env env, files::Layout layout, FileStoreOptions options,
+              std::unique_ptr<FileLock> lock);
+    void start_threads();
+
+    // Writing (file_store.cc).
+    Result<files::Sequencer::End> find_end(const SessionId& log);
+    void run_journal();
+    void run_completions();
+    void write_open_batch(std::unique_lock<std::mutex>& sequencing);
+    void write_batch(const std::shared_ptr<files::Batch>& batch);
+    void apply(files::Batch& batch, const files::JournalPosition& position);
+    void complete(files::Batch& batch, const Result<files::JournalPosition>& position);
+    void bound_memory(std::size_t new_bytes);
+    void fail(const Error& error);
+    Result<void> refusal(Urgency urgency);
+    Error disk_full() const;
+
+    // Keeping house (file_store_house.cc).
+    void run_house();
+    void keep_house();
+    bool checkpoint_is_due();
+    void prepare_segment();
+    Result<void> flush_logs();
+    Result<void> write_checkpoint();
+    struct LogWrite;
+    Result<void> write_log(const LogWrite& write);
+    Result<void> cut_log(const SessionId& id, File& file, std::uint64_t end,
+                         std::string_view known);
+    Result<void> rewrite(const SessionId& id);
+    Result<void> write_pending_index();
+    // A full disk is waited out; any other failure ends the store.
+    void note_failure(const Error& error);
+
+    Env env_;
+    files::Layout layout_;
+    FileStoreOptions options_;
+    std::unique_ptr<FileLock> lock_;
+    files::Journal journal_;
+
+    std::mutex sequencing_;  // for the four below
+    std::condition_variable work_;
+    files::Sequencer sequencer_;
+    bool closing_ = false;
+    bool syncing_ = false;  // somebody has a batch between take() and its completion
+
+    // Durable and not yet in the table: whoever needs the table puts them there first, so that a
+    // commit does not wait for it.
+    struct Durable {
+        std::shared_ptr<files::Batch> batch;
+        files::JournalPosition position;
+    };
+    std::mutex durable_mutex_;  // for the two below
+    std::deque<Durable> durable_;
+    std::size_t durable_bytes_ = 0;
+
+    // Locks the table with everything in it that is durable.
+    [[nodiscard]] std::unique_lock<std::mutex> lock_table();
+
+    std::mutex table_mutex_;  // for the four below; taken by lock_table() alone
+    files::LogTable table_;
+    files::JournalPosition applied_;
+    files::JournalPosition covered_;  // by the last checkpoint
+    std::optional<Error> failure_;
+
+    std::atomic<bool> failed_ = false;  // there is a failure_
+    std::atomic<bool> full_ = false;
+    Listener listener_;
+
+    std::mutex completing_;  // for the three below
+    std::condition_variable completion_;
+    std::deque<std::pair<std::shared_ptr<files::Batch>, Result<files::JournalPosition>>> completed_;
+    bool completing_now_ = false;
+    bool stop_completions_ = false;
+
+    std::mutex house_mutex_;  // one flush or checkpoint at a time; taken before all others
+    std::mutex house_wait_;   // for the two below
+    std::condition_variable house_work_;
+    bool house_called_ = false;
+    bool stop_house_ = false;
+    Timestamp pending_index_at_{};
+
+    std::thread journal_thread_;
+    std::thread completion_thread_;
+    std::thread house_thread_;
+};
+
+}  // namespace rouse

@@ -1,0 +1,285 @@
+// FileStore's housekeeping: what is durable in the journal goes into the logs, views and index, and
+// the journal's segments become free again.
+
+#include <algorithm>
+
+#include "store/files/file_store.h"
+#include "store/files/views.h"
+
+namespace rouse {
+namespace {
+
+using files::JournalPosition;
+using files::OpenLog;
+using files::SessionIndex;
+
+constexpr std::chrono::milliseconds kIdleTick{250};
+constexpr std::chrono::minutes kPendingIndexEvery{1};
+constexpr std::size_t kOpenLogs = 20'000;  // more than that and a checkpoint is due
+
+std::vector<PendingId> no_longer_open(const OpenLog& log) {
+    std::vector<PendingId> gone;
+    for (const PendingId& id : log.pending_views) {
+        const PendingCall* call = log.state->find_pending(id);
+        if (call == nullptr || !is_open(call->status)) gone.push_back(id);
+    }
+    return gone;
+}
+
+}  // namespace
+
+// What one log needs written: a copy, so that the files can be written without the lock.
+struct FileStore::LogWrite {
+    SessionId id;
+    std::uint64_t at = 0;
+    std::string tail;
+    std::shared_ptr<const SessionState> state;
+    std::vector<PendingId> gone;
+};
+
+void FileStore::run_house() {
+    std::unique_lock lock(house_wait_);
+    while (!stop_house_) {
+        house_work_.wait_for(lock, kIdleTick, [this] { return stop_house_ || house_called_; });
+        house_called_ = false;
+        lock.unlock();
+        keep_house();
+        lock.lock();
+    }
+}
+
+void FileStore::keep_house() {
+    {
+        const auto lock = lock_table();
+        if (failure_) return;
+    }
+    if (full_ || journal_.wants_next()) prepare_segment();
+    if (checkpoint_is_due()) {
+        (void)checkpoint();
+        return;
+    }
+    std::size_t tails = 0;
+    {
+        const auto lock = lock_table();
+        if (failure_) return;
+        tails = table_.tail_bytes();
+    }
+    // With threads, short tails wait for a quarter of a second at most: people read these files.
+    const bool own_threads = options_.threads == FileStoreOptions::Threads::own;
+    if (tails >= options_.tail_bytes || (own_threads && tails > 0)) (void)flush_logs();
+}
+
+bool FileStore::checkpoint_is_due() {
+    const auto lock = lock_table();
+    if (failure_) return false;
+    return journal_.bytes_since(covered_) >= options_.checkpoint_bytes ||
+           table_.open_logs().size() > kOpenLogs;
+}
+
+void FileStore::prepare_segment() {
+    const Result<void> ready = journal_.prepare_next();
+    if (!ready) return note_failure(ready.error());
+    if (!full_) return;
+    // There is room again when there is enough for the reserve too.
+    Result<std::unique_ptr<File>> reserve = env_.fs.open(layout_.reserve(), OpenMode::create);
+    if (!reserve || !(*reserve)->allocate(options_.reserve_bytes)) return;
+    full_ = false;
+    env_.log.info("store.has_room", {{"directory", layout_.root()}});
+}
+
+void FileStore::note_failure(const Error& error) {
+    if (error.reason != "disk_full") return fail(error);
+    if (full_.exchange(true)) return;
+    // The reserve is what logs and the index are written from until somebody makes room.
+    (void)env_.fs.remove(layout_.reserve());
+    env_.log.error("store.full", {{"directory", layout_.root()}, {"error", error.message}});
+}
+
+Result<void> FileStore::write_log(const LogWrite& write) {
+    if (write.tail.empty()) return {};
+    Result<std::unique_ptr<File>> file = env_.fs.open(layout_.log(write.id), OpenMode::create);
+    if (!file) return file.error();
+    if (Result<void> cut = cut_log(write.id, **file, write.at, write.tail); !cut) return cut;
+    if (Result<void> written = (*file)->write_at(write.at, write.tail); !written) return written;
+    return (*file)->close();
+}
+
+// Makes the file end at `end`. Behind that may stand an append of ours that was not noted, which is
+// a part of `known`, or somebody else's bytes, which are kept before they go.
+Result<void> FileStore::cut_log(const SessionId& id, File& file, std::uint64_t end,
+                                std::string_view known) {
+    const Result<std::uint64_t> size = file.size();
+    if (!size) return size.error();
+    if (*size == end) return {};
+    const std::string path = layout_.log(id);
+    if (*size < end) {
+        return Error(ErrorKind::corrupt, "log_too_short",
+                     path + " lost bytes while the store was open");
+    }
+    const Result<std::string> rest = file.read_at(end, *size - end);
+    if (!rest) return rest.error();
+    if (!known.starts_with(*rest)) {
+        const std::string kept =
+            layout_.damaged() + "/" + id.text() + "-" + std::to_string(end) + ".foreign";
+        if (Result<void> saved = env_.fs.replace_file(kept, *rest); !saved) return saved;
+        env_.log.warn("log.foreign_bytes_cut", {{"file", path}, {"kept", kept}});
+    }
+    return file.truncate(end);
+}
+
+Result<void> FileStore::flush_logs() {
+    const std::lock_guard house(house_mutex_);
+    std::vector<LogWrite> writes;
+    {
+        const auto lock = lock_table();
+        if (failure_) return *failure_;
+        for (auto& [id, log] : table_.open_logs()) {
+            if (log.tail.empty() || log.state->deleted) continue;
+            writes.push_back({id, log.written(), log.tail, nullptr, {}});
+        }
+    }
+    for (const LogWrite& write : writes) {
+        if (Result<void> written = write_log(write); !written) {
+            note_failure(written.error());
+            return written;
+        }
+    }
+    const auto lock = lock_table();
+    for (const LogWrite& write : writes) {
+        const auto log = table_.open_logs().find(write.id);
+        if (log != table_.open_logs().end()) table_.drop_tail(log->second, write.tail.size());
+    }
+    return {};
+}
+
+Result<void> FileStore::checkpoint() {
+    const std::lock_guard house(house_mutex_);
+    Result<void> written = write_checkpoint();
+    if (!written) note_failure(written.error());
+    return written;
+}
+
+Result<void> FileStore::write_checkpoint() {
+    std::vector<LogWrite> writes;
+    std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted;
+    SessionIndex index;
+    JournalPosition position;
+    {
+        const auto lock = lock_table();
+        if (failure_) return *failure_;
+        position = applied_;
+        for (auto& [id, log] : table_.open_logs()) {
+            if (!log.changed || log.state->deleted) continue;
+            writes.push_back({id, log.written(), log.tail, log.state.lend(), no_longer_open(log)});
+        }
+        deleted = table_.take_deleted();
+        SessionIndex& rows = table_.index_for_checkpoint();
+        rows.forget_deleted(env_.clock.now() - limits::kTombstone);
+        index = rows;
+    }
+
+    const auto write_files = [&]() -> Result<void> {
+        for (const LogWrite& write : writes) {
+            if (Result<void> done = write_log(write); !done) return done;
+            if (write.id == system_log()) continue;
+            Result<void> done = files::write_views(env_.fs, layout_, *write.state, write.gone);
+            if (!done) return done;
+        }
+        for (const auto& [id, views] : deleted) {
+            Result<void> done = files::remove_views(env_.fs, layout_, id, views);
+            if (!done) return done;
+            done = env_.fs.remove(layout_.log(id));
+            if (!done && done.error().kind != ErrorKind::not_found) return done;
+        }
+        return {};
+    };
+    Result<void> done = write_files();
+    if (done) {
+        done = env_.fs.sync_file_system(layout_.root());
+        // Even a full disk is final here: what was written may be gone from memory and disk alike.
+        if (!done) fail(done.error());
+    }
+    const std::string text = index.to_checkpoint(position);
+    if (done) done = env_.fs.replace_file(layout_.index(), text);
+    if (!done) {
+        const auto lock = lock_table();
+        table_.return_deleted(std::move(deleted));
+        return done;
+    }
+
+    JournalPosition parsed;
+    Result<SessionIndex> fresh = SessionIndex::parse(text, parsed);
+    if (!fresh) return fresh.error();
+    {
+        const std::lock_guard sequencing(sequencing_);
+        const auto lock = lock_table();
+        table_.index_for_checkpoint().rebase(index, *std::move(fresh));
+        for (const LogWrite& write : writes) {
+            const auto found = table_.open_logs().find(write.id);
+            if (found == table_.open_logs().end()) continue;
+            OpenLog& log = found->second;
+            table_.drop_tail(log, write.tail.size());
+            std::erase_if(log.pending_views, [&](const PendingId& view) {
+                return std::ranges::find(write.gone, view) != write.gone.end();
+            });
+            log.changed = log.state->last_seq != write.state->last_seq;
+        }
+        for (const auto& [id, views] : deleted) {
+            const auto found = table_.open_logs().find(id);
+            if (found != table_.open_logs().end()) {
+                table_.drop_tail(found->second, found->second.tail.size());
+            }
+        }
+        // What nobody is about to append to goes back to the cache.
+        std::vector<SessionId> idle;
+        for (const auto& [id, log] : table_.open_logs()) {
+            if (!log.changed || log.state->deleted) idle.push_back(id);
+        }
+        sequencer_.forget([&](const SessionId& id, const files::Sequencer::End& end) {
+            const auto found = table_.open_logs().find(id);
+            return found == table_.open_logs().end() || found->second.tip == end.tip;
+        });
+        for (const SessionId& id : idle) {
+            if (!sequencer_.knows(id)) table_.retire(id);
+        }
+        covered_ = position;
+    }
+    if (Result<void> recycled = journal_.recycle(position); !recycled) return recycled;
+    if (env_.clock.now() - pending_index_at_ < kPendingIndexEvery) return {};
+    return write_pending_index();
+}
+
+Result<void> FileStore::rewrite() {
+    constexpr std::size_t kAtOnce = 1000;
+    SessionFilter filter;
+    filter.limit = kAtOnce;
+    for (;;) {
+        const std::vector<SessionSummary> page = list(filter);
+        if (page.empty()) return {};
+        filter.before = page.back().id;
+        for (const SessionSummary& session : page) {
+            if (Result<void> done = rewrite(session.id); !done) return done;
+        }
+        if (Result<void> done = checkpoint(); !done) return done;
+    }
+}
+
+Result<void> FileStore::rewrite(const SessionId& id) {
+    const auto lock = lock_table();
+    const Result<OpenLog*> log = table_.open(id, files::LogTable::IfMissing::refuse);
+    if (!log) return log.error().kind == ErrorKind::corrupt ? Result<void>() : log.error();
+    table_.mark_changed(**log);
+    Result<std::unique_ptr<File>> file = env_.fs.open(layout_.log(id), OpenMode::write);
+    if (!file && file.error().kind == ErrorKind::not_found) return {};  // all of it is in the tail
+    if (!file) return file.error();
+    return cut_log(id, **file, (*log)->written(), (*log)->tail);
+}
+
+Result<void> FileStore::write_pending_index() {
+    pending_index_at_ = env_.clock.now();
+    PendingFilter all;
+    all.limit = std::numeric_limits<std::size_t>::max();
+    return env_.fs.replace_view(layout_.pending_index(), files::pending_index_text(pending(all)));
+}
+
+}  // namespace rouse

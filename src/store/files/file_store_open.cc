@@ -1,0 +1,298 @@
+// Opening a data directory: what the last checkpoint says, what the journal has beyond it, and what
+// a crash may have left half done.
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "domain/fold.h"
+#include "store/files/file_store.h"
+
+namespace rouse {
+namespace {
+
+using files::IndexRow;
+using files::JournalPart;
+using files::JournalPosition;
+using files::Layout;
+using files::LogTable;
+using files::LogTip;
+using files::OpenLog;
+using files::SessionIndex;
+
+struct Format {
+    std::int64_t format = 0;
+    static constexpr auto fields() { return std::tuple(required("format", &Format::format)); }
+};
+
+Result<void> make_directories(Fs& fs, const Layout& layout) {
+    for (const std::string& path :
+         {layout.sessions(), layout.pending(), layout.journal(), layout.damaged()}) {
+        if (Result<void> made = fs.make_directory(path); !made) return made;
+    }
+    return fs.sync_directory(layout.root());
+}
+
+// Written last when a directory is made, so whatever has no format is not a data directory yet.
+Result<void> check_format(Fs& fs, const Layout& layout) {
+    const Result<std::string> text = fs.read_file(layout.format());
+    if (!text && text.error().kind != ErrorKind::not_found) return text.error();
+    if (!text) {
+        if (Result<void> made = make_directories(fs, layout); !made) return made;
+        return fs.replace_file(layout.format(), to_json(Format{files::kFormatVersion}) + "\n");
+    }
+    const std::string_view line = std::string_view(*text).substr(0, text->find('\n'));
+    const Result<Format> format = from_json<Format>(line, layout.format());
+    if (!format) return format.error();
+    if (format->format != files::kFormatVersion) {
+        return Error(ErrorKind::invalid, "newer_format",
+                     layout.root() + " has format " + std::to_string(format->format) +
+                         "; this version knows " + std::to_string(files::kFormatVersion));
+    }
+    return make_directories(fs, layout);
+}
+
+}  // namespace
+
+class FileStore::Opener {
+ public:
+    explicit Opener(FileStore& store)
+        : store_(store), env_(store.env_), layout_(store.layout_), table_(store.table_) {}
+
+    Result<void> run() {
+        if (Result<void> done = read_index(); !done) return done;
+        Result<files::ReplayEnd> end = files::Journal::replay(
+            env_.fs, layout_, store_.covered_,
+            [this](const JournalPosition&, std::string_view payload) { return replay(payload); });
+        if (!end) return end.error();
+        if (Result<void> done = set_missing_aside(); !done) return done;
+        if (Result<void> done = cut_logs(); !done) return done;
+        for (const files::JournalDamage& damage : end->damage) {
+            if (Result<void> done = keep_damaged_group(damage); !done) return done;
+        }
+        if (Result<void> done = store_.journal_.start(*end); !done) return done;
+        store_.applied_ = end->position;
+        store_.applied_.segment = store_.journal_.position().segment;
+        store_.applied_.offset = store_.journal_.position().offset;
+        if (Result<void> done = make_reserve(); !done) return done;
+        return rebuilt_ ? store_.checkpoint() : Result<void>();
+    }
+
+ private:
+    Result<void> read_index() {
+        Result<std::string> text = env_.fs.read_file(layout_.index());
+        if (text) {
+            Result<SessionIndex> index = SessionIndex::parse(*std::move(text), store_.covered_);
+            if (index) {
+                table_.adopt(*std::move(index));
+                return table_.read_damage_reports();
+            }
+            env_.log.error("index.damaged", {{"error", index.error().message}});
+            const std::string aside = layout_.damaged() + "/index.ckpt";
+            if (Result<void> kept = env_.fs.rename(layout_.index(), aside); !kept) return kept;
+        } else if (text.error().kind != ErrorKind::not_found) {
+            return text.error();
+        }
+        return rebuild_index();
+    }
+
+    // Without an index every log is read from its start. Slow, and only after a loss: a new
+    // directory gets its first index before the first commit, because bytes of a log prove nothing
+    // without one.
+    Result<void> rebuild_index() {
+        rebuilt_ = true;
+        const Result<std::vector<std::string>> names = env_.fs.list(layout_.sessions());
+        if (!names) return names.error();
+        if (Result<void> done = rebuild_log(system_log()); !done) return done;
+        for (const std::string& name : *names) {
+            const std::optional<SessionId> id = Layout::session_of_log(name);
+            if (!id || table_.is_deleted(*id)) continue;
+            if (Result<void> done = rebuild_log(*id); !done) return done;
+        }
+        return {};
+    }
+
+    Result<void> rebuild_log(const SessionId& id) {
+        const std::string path = layout_.log(id);
+        const Result<std::string> text = env_.fs.read_file(path);
+        if (!text && text.error().kind == ErrorKind::not_found) return {};
+        if (!text) return text.error();
+        OpenLog log;
+        SessionState& state = log.state.change();
+        log.tip = LogTip::start_of(id);
+        std::vector<std::pair<SessionId, Timestamp>> tombstones;
+        const Result<void> read =
+            files::read_lines(*text, log.tip, [&](const Record& record, std::string_view) {
+                fold(state, record);
+                const auto* gone = std::get_if<SessionDeleted>(&record.body);
+                if (gone != nullptr && !gone->session_id.empty()) {
+                    tombstones.emplace_back(gone->session_id, record.at);
+                }
+            });
+        const std::string_view rest = std::string_view(*text).substr(log.tip.bytes);
+        const bool torn = !read && files::is_torn_tail(rest);
+        if (torn) {
+            if (Result<void> cut = cut_torn_line(id, path, log.tip.bytes, rest); !cut) return cut;
+        }
+        if (log.tip.last == 0 && (read || torn)) return {};  // made, and never written to
+        const std::uint64_t good_bytes = log.tip.bytes;
+        table_.adopt_log(id, std::move(log));
+        for (const auto& [session, at] : tombstones)
+            table_.adopt_tombstone(session, at);
+        if (read || torn) return {};
+        return table_.set_aside(id, {path, good_bytes, read.error().message}, {});
+    }
+
+    Result<void> cut_torn_line(const SessionId& id, const std::string& path, std::uint64_t at,
+                               std::string_view rest) {
+        const std::string kept =
+            layout_.damaged() + "/" + id.text() + "-" + std::to_string(at) + ".torn";
+        if (Result<void> saved = env_.fs.replace_file(kept, rest); !saved) return saved;
+        env_.log.warn("log.torn_tail_cut", {{"file", path}, {"offset", at}, {"kept", kept}});
+        Result<std::unique_ptr<File>> file = env_.fs.open(path, OpenMode::write);
+        if (!file) return file.error();
+        if (Result<void> cut = (*file)->truncate(at); !cut) return cut;
+        return (*file)->sync();
+    }
+
+    Result<void> replay(std::string_view payload) {
+        const Result<std::vector<files::JournalCommit>> commits = files::parse_payload(payload);
+        if (!commits) return commits.error();
+        for (const files::JournalCommit& commit : *commits) {
+            for (const JournalPart& part : commit.parts) {
+                if (Result<void> done = replay(part); !done) return done;
+            }
+        }
+        return {};
+    }
+
+    Result<void> replay(const JournalPart& part) {
+        const Result<bool> missing = table_.file_is_missing(part.log);
+        if (!missing) return missing.error();
+        if (*missing) return replay_missing(part);
+        Result<OpenLog*> open = table_.open(part.log, LogTable::IfMissing::create);
+        if (!open) return replay_refused(part, open.error());
+        OpenLog& log = **open;
+        std::string_view lines = part.lines;
+        for (Seq seq = part.first; seq <= log.tip.last && !lines.empty(); ++seq) {
+            lines.remove_prefix(lines.find('\n') + 1);  // the log has this one already
+        }
+        LogTip tip = log.tip;
+        const Result<void> read = files::read_lines(
+            lines, tip,
+            [&](const Record& record, std::string_view) { table_.fold_into(log, record); });
+        if (read) {
+            log.tip = tip;
+            table_.append_tail(log, lines);
+            return {};
+        }
+        // A group is missing in between: what follows it cannot be appended, and is kept.
+        const Damage damage{layout_.log(part.log), log.tip.bytes, read.error().message};
+        unappended_[part.log] = lines;
+        return table_.set_aside(part.log, damage, lines);
+    }
+
+    // A checkpoint removes the files of a deleted session before its index says that it is gone.
+    // Cut in between, the journal still has the deletion; without one the log is lost.
+    Result<void> replay_missing(const JournalPart& part) {
+        missing_[part.log] += part.lines;
+        const std::vector<std::string> lines = files::slice_lines(
+            part.lines, part.first, part.first, std::numeric_limits<std::size_t>::max());
+        if (lines.empty()) return {};
+        const Result<Record> last = parse_record(lines.back());
+        if (!last) return last.error();
+        const bool deleted = std::holds_alternative<SessionDeleted>(last->body);
+        if (deleted) table_.adopt_tombstone(part.log, last->at);
+        return {};
+    }
+
+    Result<void> set_missing_aside() {
+        for (const auto& [id, lines] : missing_) {
+            if (table_.index().deleted_at(id)) continue;
+            const Damage damage{layout_.log(id), 0, "the file is missing"};
+            unappended_[id] = lines;
+            if (Result<void> done = table_.set_aside(id, damage, lines); !done) return done;
+        }
+        return {};
+    }
+
+    Result<void> replay_refused(const JournalPart& part, const Error& error) {
+        if (error.reason == "session_gone") return {};
+        if (error.reason != "session_damaged") return error;
+        std::string& kept = unappended_[part.log];
+        kept += part.lines;
+        return env_.fs.replace_file(layout_.damaged() + "/" + part.log.text() + ".unappended.jsonl",
+                                    kept);
+    }
+
+    // Bytes beyond what the checkpoint covers prove nothing: they go, and the journal refills them.
+    Result<void> cut_logs() {
+        for (const auto& [id, log] : table_.open_logs()) {
+            const std::string path = layout_.log(id);
+            const Result<FileStatus> status = env_.fs.status(path);
+            if (!status && status.error().kind == ErrorKind::not_found) continue;
+            if (!status) return status.error();
+            if (log.written() == 0) {
+                // Made since the checkpoint. A new file has a new name to sync, whatever became of
+                // the sync of this one.
+                if (Result<void> removed = env_.fs.remove(path); !removed) return removed;
+                continue;
+            }
+            if (status->size <= log.written()) continue;
+            Result<std::unique_ptr<File>> file = env_.fs.open(path, OpenMode::write);
+            if (!file) return file.error();
+            if (Result<void> cut = (*file)->truncate(log.written()); !cut) return cut;
+        }
+        return {};
+    }
+
+    Result<void> keep_damaged_group(const files::JournalDamage& damage) {
+        const std::string kept = layout_.damaged() + "/journal-" + std::to_string(damage.segment) +
+                                 "-" + std::to_string(damage.offset) + ".bad";
+        env_.log.error("journal.damaged", {{"file", layout_.segment(damage.segment)},
+                                           {"offset", damage.offset},
+                                           {"lost_group", damage.lost_group},
+                                           {"kept", kept}});
+        return env_.fs.replace_file(kept, damage.bytes);
+    }
+
+    Result<void> make_reserve() {
+        const Result<FileStatus> status = env_.fs.status(layout_.reserve());
+        if (status && status->size >= store_.options_.reserve_bytes) return {};
+        Result<std::unique_ptr<File>> file = env_.fs.open(layout_.reserve(), OpenMode::create);
+        if (!file) return file.error();
+        const Result<void> made = (*file)->allocate(store_.options_.reserve_bytes);
+        if (!made) store_.note_failure(made.error());
+        return {};
+    }
+
+    FileStore& store_;
+    Env env_;
+    const Layout& layout_;
+    LogTable& table_;
+    bool rebuilt_ = false;
+    std::map<SessionId, std::string> unappended_;
+    std::map<SessionId, std::string> missing_;  // what the journal has for logs without a file
+};
+
+Result<std::unique_ptr<FileStore>> FileStore::open(Env env, const std::string& directory,
+                                                   FileStoreOptions options) {
+    Layout layout(directory);
+    if (Result<void> made = env.fs.make_directory(directory); !made) return made.error();
+    if (Result<void> synced = env.fs.sync_directory(parent_directory(directory)); !synced) {
+        return synced.error();
+    }
+    Result<std::unique_ptr<FileLock>> lock = env.fs.lock(layout.lock());
+    if (!lock) return lock.error();
+    if (Result<void> right = check_format(env.fs, layout); !right) return right.error();
+    std::unique_ptr<FileStore> store(
+        new FileStore(env, std::move(layout), options, *std::move(lock)));
+    if (Result<void> opened = Opener(*store).run(); !opened) {
+        store->fail(opened.error());  // so that closing it writes nothing
+        return opened.error();
+    }
+    store->start_threads();
+    return store;
+}
+
+}  // namespace rouse

@@ -1,0 +1,45 @@
+#include "store/files/log_reader.h"
+
+namespace rouse::files {
+
+Result<void> read_lines(std::string_view text, LogTip& tip, const OnRecord& on_record) {
+    while (!text.empty()) {
+        const std::size_t end = text.find('\n');
+        if (end == std::string_view::npos) {
+            return Error(ErrorKind::corrupt, "torn_line", "the last line has no end");
+        }
+        const std::string_view line = text.substr(0, end);
+        const Result<Record> record = parse_next_line(line, tip.last, tip.chain);
+        if (!record) return record.error();
+        on_record(*record, line);
+        tip.last = record->seq;
+        tip.bytes += end + 1;
+        text.remove_prefix(end + 1);
+    }
+    return {};
+}
+
+bool is_torn_tail(std::string_view rest) {
+    constexpr std::string_view kStart = "{\"seq\":";
+    for (std::size_t at = rest.find(kStart); at != std::string_view::npos;
+         at = rest.find(kStart, at + 1)) {
+        const std::size_t end = rest.find('\n', at);
+        if (end == std::string_view::npos) return true;
+        if (parse_record(rest.substr(at, end - at))) return false;
+    }
+    return true;
+}
+
+std::vector<std::string> slice_lines(std::string_view text, Seq first_seq, Seq from,
+                                     std::size_t limit) {
+    std::vector<std::string> lines;
+    for (Seq seq = first_seq; !text.empty() && lines.size() < limit; ++seq) {
+        const std::size_t end = text.find('\n');
+        if (end == std::string_view::npos) break;
+        if (seq >= from) lines.emplace_back(text.substr(0, end));
+        text.remove_prefix(end + 1);
+    }
+    return lines;
+}
+
+}  // namespace rouse::files

@@ -1,0 +1,322 @@
+#include "store/files/log_table.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "domain/fold.h"
+
+namespace rouse::files {
+namespace {
+
+Error unknown_session(const SessionId& id) {
+    return {ErrorKind::not_found, "unknown_session", "there is no session " + id.text()};
+}
+
+Error session_gone(const SessionId& id) {
+    return {ErrorKind::not_found, "session_gone", "session " + id.text() + " was deleted"};
+}
+
+Error session_damaged(const SessionId& id, const Damage& damage) {
+    return {ErrorKind::corrupt, "session_damaged",
+            "session " + id.text() + " is damaged at byte " + std::to_string(damage.offset) +
+                " of " + damage.file + " (" + damage.reason +
+                "); it is kept as it is and can be read up to there"};
+}
+
+std::vector<PendingId> pending_ids(const SessionSummary& session) {
+    std::vector<PendingId> ids;
+    ids.reserve(session.pending.size());
+    for (const PendingSummary& call : session.pending)
+        ids.push_back(call.pending_id);
+    return ids;
+}
+
+// The system log says nothing about any session's state: its end is all there is to know.
+SessionState system_state(const IndexRow& row) {
+    SessionState state;
+    state.last_seq = row.session.last_seq;
+    state.created_at = row.session.created_at;
+    state.updated_at = row.session.updated_at;
+    return state;
+}
+
+}  // namespace
+
+Result<std::string> read_log_text(Fs& fs, const std::string& path, std::uint64_t bytes) {
+    if (bytes == 0) return std::string();
+    Result<std::unique_ptr<File>> file = fs.open(path, OpenMode::read);
+    if (!file) return file.error();
+    Result<std::string> text = (*file)->read_at(0, bytes);
+    if (text && text->size() < bytes) {
+        return Error(
+            ErrorKind::corrupt, "log_too_short",
+            path + " has " + std::to_string(text->size()) + " bytes of " + std::to_string(bytes));
+    }
+    return text;
+}
+
+Result<std::string> read_log_end(Fs& fs, const std::string& path, std::uint64_t bytes,
+                                 std::size_t lines) {
+    constexpr std::uint64_t kFirstRead = 16U << 10U;
+    Result<std::unique_ptr<File>> file = fs.open(path, OpenMode::read);
+    if (!file) return file.error();
+    for (std::uint64_t length = kFirstRead;; length *= 4) {
+        const std::uint64_t begin = length < bytes ? bytes - length : 0;
+        Result<std::string> text = (*file)->read_at(begin, bytes - begin);
+        if (!text) return text;
+        std::size_t found = 0;
+        for (std::size_t at = text->size(); at-- > 0;) {
+            if ((*text)[at] != '\n' || found++ < lines) continue;
+            return text->substr(at + 1);
+        }
+        if (begin == 0) return text;
+    }
+}
+
+LogTable::LogTable(Env env, Layout layout, std::size_t cache_bytes)
+    : env_(env), layout_(std::move(layout)), cache_(cache_bytes) {}
+
+Result<OpenLog> LogTable::read_log(const SessionId& id, const IndexRow& row) {
+    OpenLog log;
+    log.pending_views = pending_ids(row.session);
+    const Result<Chain> chain = Chain::parse(row.chain);
+    ROUSE_CHECK(chain.has_value(), "an index row has no chain");
+    if (id == system_log()) {
+        log.state = LentState(system_state(row));
+        log.tip = {row.session.last_seq, *chain, row.bytes};
+        return log;
+    }
+    const std::string path = layout_.log(id);
+    const Result<std::string> text = read_log_text(env_.fs, path, row.bytes);
+    SessionState& state = log.state.change();
+    log.tip = LogTip::start_of(id);
+    Result<void> read =
+        text ? read_lines(*text, log.tip,
+                          [&](const Record& record, std::string_view) { fold(state, record); })
+             : Result<void>(text.error());
+    if (!text && text.error().kind == ErrorKind::io) return text.error();
+    const LogTip expected{row.session.last_seq, *chain, row.bytes};
+    if (read && log.tip != expected) {
+        read = Error(ErrorKind::corrupt, "wrong_end", "the log does not end where it ended");
+    }
+    if (read) return log;
+    const Damage damage{path, log.tip.bytes, read.error().message};
+    if (Result<void> kept = set_aside(id, damage, {}); !kept) return kept.error();
+    return session_damaged(id, damage);
+}
+
+Result<OpenLog*> LogTable::open(const SessionId& id, IfMissing if_missing) {
+    if (index_.deleted_at(id)) return session_gone(id);
+    if (const auto found = open_.find(id); found != open_.end()) return &found->second;
+    const std::optional<IndexRow> row = index_.find(id);
+    if (!row) {
+        if (if_missing == IfMissing::refuse) return unknown_session(id);
+        OpenLog log;
+        log.tip = LogTip::start_of(id);
+        return &open_.emplace(id, std::move(log)).first->second;
+    }
+    if (row->damaged) return session_damaged(id, *row->damaged);
+    if (StateCache::Entry* cached = cache_.find(id)) {
+        OpenLog log;
+        log.state = std::move(cached->state);
+        log.tip = cached->tip;
+        log.pending_views = pending_ids(row->session);
+        cache_.erase(id);
+        return &open_.emplace(id, std::move(log)).first->second;
+    }
+    Result<OpenLog> log = read_log(id, *row);
+    if (!log) return log.error();
+    return &open_.emplace(id, *std::move(log)).first->second;
+}
+
+Result<bool> LogTable::file_is_missing(const SessionId& id) {
+    if (id == system_log() || open_.contains(id) || index_.deleted_at(id)) return false;
+    const std::optional<IndexRow> row = index_.find(id);
+    if (!row || row->damaged || row->bytes == 0) return false;
+    const Result<FileStatus> status = env_.fs.status(layout_.log(id));
+    if (!status && status.error().kind != ErrorKind::not_found) return status.error();
+    return !status;
+}
+
+void LogTable::fold_into(OpenLog& log, const Record& record) {
+    fold(log.state.change(), record);
+    mark_changed(log);
+    if (const auto* created = std::get_if<PendingCreated>(&record.body)) {
+        log.pending_views.push_back(created->pending_id);
+    }
+    const auto* deleted = std::get_if<SessionDeleted>(&record.body);
+    if (deleted == nullptr) return;
+    const SessionId id = deleted->session_id.empty() ? log.state->id : deleted->session_id;
+    remove(id, record.at);
+}
+
+void LogTable::mark_changed(OpenLog& log) {
+    log.changed = true;
+    if (log.row_is_stale) return;
+    log.row_is_stale = true;
+    stale_rows_.insert(log.state->id.empty() ? system_log() : log.state->id);
+}
+
+// Its own last record and the tombstone in the system log both say so; the first one counts.
+void LogTable::remove(const SessionId& id, Timestamp at) {
+    if (index_.deleted_at(id)) return;
+    std::vector<PendingId> views;
+    if (const std::optional<IndexRow> row = index_.find(id)) views = pending_ids(row->session);
+    if (const auto log = open_.find(id); log != open_.end()) {
+        views.insert(views.end(), log->second.pending_views.begin(),
+                     log->second.pending_views.end());
+    }
+    deleted_.emplace_back(id, std::move(views));
+    index_.remove(id, at);
+    cache_.erase(id);
+}
+
+Result<std::shared_ptr<const SessionState>> LogTable::load(const SessionId& id) {
+    if (index_.deleted_at(id)) return session_gone(id);
+    if (const auto found = open_.find(id); found != open_.end()) {
+        if (found->second.tip.last == 0) return unknown_session(id);
+        return found->second.state.lend();
+    }
+    if (StateCache::Entry* cached = cache_.find(id)) return cached->state.lend();
+    const std::optional<IndexRow> row = index_.find(id);
+    if (!row) return unknown_session(id);
+    if (row->damaged) return session_damaged(id, *row->damaged);
+    Result<OpenLog> log = read_log(id, *row);
+    if (!log) return log.error();
+    std::shared_ptr<const SessionState> state = log->state.lend();
+    cache_.put(id, {std::move(log->state), log->tip});
+    return state;
+}
+
+Result<Seq> LogTable::last_seq(const SessionId& id) {
+    if (index_.deleted_at(id)) return session_gone(id);
+    if (const auto found = open_.find(id); found != open_.end() && found->second.tip.last > 0) {
+        return found->second.tip.last;
+    }
+    const std::optional<IndexRow> row = index_.find(id);
+    if (!row) return unknown_session(id);
+    if (row->damaged) return session_damaged(id, *row->damaged);
+    return row->session.last_seq;
+}
+
+Result<LogTable::Extent> LogTable::extent(const SessionId& id) {
+    if (index_.deleted_at(id)) return session_gone(id);
+    if (const auto found = open_.find(id); found != open_.end() && found->second.tip.last > 0) {
+        return Extent{found->second.written(), found->second.tail, found->second.tip.last};
+    }
+    const std::optional<IndexRow> row = index_.find(id);
+    if (!row) return unknown_session(id);
+    if (row->damaged) return Extent{row->damaged->offset, {}, 0};
+    return Extent{row->bytes, {}, row->session.last_seq};
+}
+
+void LogTable::refresh_rows() {
+    for (const SessionId& id : stale_rows_) {
+        const auto found = open_.find(id);
+        if (found == open_.end() || index_.deleted_at(id)) continue;
+        OpenLog& log = found->second;
+        IndexRow row;
+        row.session = summarize(*log.state);
+        row.session.id = id;
+        row.bytes = log.tip.bytes;
+        row.chain = log.tip.chain.hex();
+        log.row_is_stale = false;
+        index_.put(std::move(row));
+    }
+    stale_rows_.clear();
+}
+
+const SessionIndex& LogTable::index() {
+    refresh_rows();
+    return index_;
+}
+
+SessionIndex& LogTable::index_for_checkpoint() {
+    refresh_rows();
+    return index_;
+}
+
+Result<void> LogTable::set_aside(const SessionId& id, Damage damage, std::string_view unappended) {
+    env_.log.error("session.damaged", {{"session", id.text()},
+                                       {"file", damage.file},
+                                       {"offset", damage.offset},
+                                       {"reason", damage.reason}});
+    if (const auto found = open_.find(id); found != open_.end()) {
+        refresh_rows();
+        if (Result<void> written = write_tail(id, found->second); !written) return written;
+        tail_bytes_ -= found->second.tail.size();
+        open_.erase(found);
+    }
+    const std::string kept = layout_.damaged() + "/" + id.text();
+    if (!unappended.empty()) {
+        Result<void> saved = env_.fs.replace_file(kept + ".unappended.jsonl", unappended);
+        if (!saved) return saved;
+    }
+    IndexRow row = index_.find(id).value_or(IndexRow{});
+    row.session.id = id;
+    if (row.chain.empty()) row.chain = Chain::start_of(id).hex();
+    row.damaged = damage;
+    index_.put(std::move(row));
+    cache_.erase(id);
+    Result<void> reported = env_.fs.replace_file(kept + ".json", to_json(damage) + "\n");
+    damaged_.emplace_back(id, std::move(damage));
+    return reported;
+}
+
+Result<void> LogTable::write_tail(const SessionId& id, const OpenLog& log) {
+    if (log.tail.empty()) return {};
+    Result<std::unique_ptr<File>> file = env_.fs.open(layout_.log(id), OpenMode::create);
+    if (!file) return file.error();
+    if (Result<void> cut = (*file)->truncate(log.written()); !cut) return cut;
+    if (Result<void> written = (*file)->write_at(log.written(), log.tail); !written) {
+        return written;
+    }
+    return (*file)->close();
+}
+
+void LogTable::adopt_log(const SessionId& id, OpenLog log) {
+    OpenLog& open = open_.insert_or_assign(id, std::move(log)).first->second;
+    mark_changed(open);
+    refresh_rows();
+}
+
+Result<void> LogTable::read_damage_reports() {
+    const Result<std::vector<std::string>> names = env_.fs.list(layout_.damaged());
+    if (!names) return names.error();
+    for (const std::string& name : *names) {
+        if (!name.ends_with(".json")) continue;
+        const std::optional<IndexRow> row = index_.find(SessionId(name.substr(0, name.size() - 5)));
+        if (row && row->damaged) damaged_.emplace_back(row->session.id, *row->damaged);
+    }
+    return {};
+}
+
+void LogTable::append_tail(OpenLog& log, std::string_view lines) {
+    log.tail += lines;
+    tail_bytes_ += lines.size();
+}
+
+void LogTable::drop_tail(OpenLog& log, std::size_t bytes) {
+    log.tail.erase(0, bytes);
+    tail_bytes_ -= bytes;
+}
+
+void LogTable::retire(const SessionId& id) {
+    const auto found = open_.find(id);
+    if (found == open_.end()) return;
+    if (!index_.deleted_at(id) && found->second.tip.last > 0 && id != system_log()) {
+        cache_.put(id, {std::move(found->second.state), found->second.tip});
+    }
+    open_.erase(found);
+}
+
+std::vector<std::pair<SessionId, std::vector<PendingId>>> LogTable::take_deleted() {
+    return std::exchange(deleted_, {});
+}
+
+void LogTable::return_deleted(std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted) {
+    deleted_.insert(deleted_.end(), std::make_move_iterator(deleted.begin()),
+                    std::make_move_iterator(deleted.end()));
+}
+
+}  // namespace rouse::files

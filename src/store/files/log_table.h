@@ -1,0 +1,123 @@
+#pragma once
+
+// What the store knows of its logs: the index of all of them, the state and the unwritten tail of
+// those that changed since the last checkpoint, and a cache of states. It holds the durable prefix
+// and nothing else. Not thread-safe: the store's mutex guards it.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/env.h"
+#include "store/files/layout.h"
+#include "store/files/log_reader.h"
+#include "store/files/session_index.h"
+#include "store/files/state_cache.h"
+#include "store/lent_state.h"
+#include "store/store.h"
+
+namespace rouse::files {
+
+// A log that changed since the last checkpoint, or is about to.
+struct OpenLog {
+    LentState state;
+    LogTip tip;            // with the tail
+    std::string tail;      // durable in the journal, not yet in the log file
+    bool changed = false;  // since the last checkpoint
+    bool row_is_stale = false;
+    std::vector<PendingId> pending_views;  // that a checkpoint wrote or may have begun to write
+
+    std::uint64_t written() const { return tip.bytes - tail.size(); }
+};
+
+class LogTable {
+ public:
+    LogTable(Env env, Layout layout, std::size_t cache_bytes);
+
+    // The log with its state, read and checked from disk if need be; a new one when `may_create`.
+    //   not_found  unknown_session | session_gone
+    //   corrupt    session_damaged, now also set aside
+    enum class IfMissing : std::uint8_t { refuse, create };
+    Result<OpenLog*> open(const SessionId& id, IfMissing if_missing);
+
+    // True when the index knows bytes of this log, nobody has opened it yet, and its file is not
+    // there.
+    Result<bool> file_is_missing(const SessionId& id);
+
+    // Folds one record behind the end of an open log. The caller appends its line to the tail.
+    void fold_into(OpenLog& log, const Record& record);
+    // For a log whose tail was refilled by hand: its row is computed anew when somebody asks.
+    void mark_changed(OpenLog& log);
+
+    Result<std::shared_ptr<const SessionState>> load(const SessionId& id);
+
+    Result<Seq> last_seq(const SessionId& id);
+
+    // Where the bytes of a log are: so much of the file, then the tail.
+    struct Extent {
+        std::uint64_t written = 0;
+        std::string tail;
+        Seq last = 0;  // 0: not known, the log is damaged
+    };
+    Result<Extent> extent(const SessionId& id);
+
+    // The index with every row up to date.
+    const SessionIndex& index();
+    SessionIndex& index_for_checkpoint();
+
+    // From now on the log takes nothing. What is good of it is in its file afterwards;
+    // `unappended`, which can no longer follow, is kept beside it.
+    Result<void> set_aside(const SessionId& id, Damage damage, std::string_view unappended);
+    const std::vector<std::pair<SessionId, Damage>>& damaged() const { return damaged_; }
+
+    std::unordered_map<SessionId, OpenLog>& open_logs() { return open_; }
+    std::size_t tail_bytes() const { return tail_bytes_; }
+    void append_tail(OpenLog& log, std::string_view lines);
+    void drop_tail(OpenLog& log, std::size_t bytes);
+
+    // An open log that a checkpoint has written down: its state goes to the cache.
+    void retire(const SessionId& id);
+
+    // Sessions deleted since the last checkpoint, with the pending views they may have left.
+    std::vector<std::pair<SessionId, std::vector<PendingId>>> take_deleted();
+    void return_deleted(std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted);
+    bool has_deleted() const { return !deleted_.empty(); }
+
+    // Takes over what opening found: a parsed index, or one log after the other.
+    void adopt(SessionIndex index) { index_ = std::move(index); }
+    void adopt_log(const SessionId& id, OpenLog log);
+    void adopt_tombstone(const SessionId& id, Timestamp at) { remove(id, at); }
+    bool is_deleted(const SessionId& id) const { return index_.deleted_at(id).has_value(); }
+    // Damage found by earlier processes.
+    Result<void> read_damage_reports();
+
+ private:
+    Result<OpenLog> read_log(const SessionId& id, const IndexRow& row);
+    Result<void> write_tail(const SessionId& id, const OpenLog& log);
+    void refresh_rows();
+    void remove(const SessionId& id, Timestamp at);
+
+    Env env_;
+    Layout layout_;
+    SessionIndex index_;
+    std::unordered_map<SessionId, OpenLog> open_;
+    StateCache cache_;
+    std::vector<std::pair<SessionId, Damage>> damaged_;
+    std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted_;
+    std::set<SessionId> stale_rows_;
+    std::size_t tail_bytes_ = 0;
+};
+
+// The file text of a log up to `bytes`. corrupt: the file is shorter.
+Result<std::string> read_log_text(Fs& fs, const std::string& path, std::uint64_t bytes);
+// The last `lines` lines of the first `bytes` bytes.
+Result<std::string> read_log_end(Fs& fs, const std::string& path, std::uint64_t bytes,
+                                 std::size_t lines);
+
+}  // namespace rouse::files

@@ -1,0 +1,120 @@
+#include "store/files/sequencer.h"
+
+#include <algorithm>
+
+namespace rouse::files {
+namespace {
+
+Error invalid(std::string_view reason, std::string message) {
+    return {ErrorKind::invalid, reason, std::move(message)};
+}
+
+// A log begins by saying whose it is.
+Result<void> check_start(const LogAppend& append) {
+    if (append.log == system_log()) return {};
+    const auto* created = std::get_if<SessionCreated>(&append.records.front());
+    if (created != nullptr && created->id == append.log) return {};
+    return Error(ErrorKind::not_found, "unknown_session",
+                 "there is no session " + append.log.text());
+}
+
+Result<void> check_expected(const LogAppend& append, const Sequencer::End& end) {
+    if (end.deleted) {
+        return Error(ErrorKind::not_found, "session_gone",
+                     "session " + append.log.text() + " was deleted");
+    }
+    if (append.records.empty()) {
+        return invalid("empty_commit", "a commit has at least one record for each log");
+    }
+    if (append.expected_last && *append.expected_last != end.tip.last) {
+        return Error(ErrorKind::conflict, "log_moved",
+                     "log " + append.log.text() + " ends at " + std::to_string(end.tip.last) +
+                         ", not at " + std::to_string(*append.expected_last));
+    }
+    return end.tip.last == 0 ? check_start(append) : Result<void>();
+}
+
+bool deletes_session(const Records& records) {
+    const auto* deleted = std::get_if<SessionDeleted>(&records.back());
+    return deleted != nullptr && deleted->session_id.empty();
+}
+
+}  // namespace
+
+Result<Sequencer::End> Sequencer::end_of(const SessionId& log, const FindEnd& find_end) {
+    if (const auto known = ends_.find(log); known != ends_.end()) return known->second;
+    Result<End> end = find_end(log);
+    if (end) ends_.emplace(log, *end);
+    return end;
+}
+
+Result<void> Sequencer::add(Commit& commit, Store::CommitDone& done, const FindEnd& find_end) {
+    if (commit.appends.empty()) return invalid("empty_commit", "a commit names at least one log");
+    const Timestamp now = clock_.now();
+    std::vector<End> ends;
+    ends.reserve(commit.appends.size());
+    std::string& lines = scratch_;
+    lines.clear();
+    SequencedCommit sequenced;
+    sequenced.parts.reserve(commit.appends.size());
+    for (LogAppend& append : commit.appends) {
+        const auto earlier = std::ranges::find(sequenced.parts, append.log, &SequencedPart::log);
+        if (earlier != sequenced.parts.end()) {
+            return invalid("duplicate_log", "a commit names each log once");
+        }
+        Result<End> end = end_of(append.log, find_end);
+        if (!end) return end.error();
+        if (Result<void> fits = check_expected(append, *end); !fits) return fits;
+
+        SequencedPart part;
+        part.log = append.log;
+        part.first = end->tip.last + 1;
+        part.at = std::max(now, end->at);  // a clock that went back does not take the log along
+        part.lines_at = lines.size();
+        for (const RecordBody& body : append.records) {
+            append_line(lines, ++end->tip.last, part.at, body, end->tip.chain);
+        }
+        part.lines_bytes = lines.size() - part.lines_at;
+        if (lines.size() > max_commit_bytes_) {
+            return invalid("commit_too_large",
+                           "a commit has at most " + std::to_string(max_commit_bytes_) + " bytes");
+        }
+        end->tip.bytes += part.lines_bytes;
+        end->at = part.at;
+        end->deleted = deletes_session(append.records);
+        part.tip = end->tip;
+        ends.push_back(*end);
+        sequenced.parts.push_back(std::move(part));
+    }
+
+    batch_->group.begin_commit(sequenced.parts.size());
+    for (std::size_t i = 0; i < sequenced.parts.size(); ++i) {
+        SequencedPart& part = sequenced.parts[i];
+        batch_->group.add_part(part.log, part.first,
+                               std::string_view(lines).substr(part.lines_at, part.lines_bytes));
+        part.lines_at = batch_->group.size() - part.lines_bytes;
+        part.records = std::move(commit.appends[i].records);
+        ends_[part.log] = ends[i];
+    }
+    sequenced.done = std::move(done);
+    batch_->commits.push_back(std::move(sequenced));
+    return {};
+}
+
+std::shared_ptr<Batch> Sequencer::take() {
+    auto next = std::make_shared<Batch>();
+    next->group.reserve(batch_->group.size());
+    next->commits.reserve(batch_->commits.size());
+    return std::exchange(batch_, std::move(next));
+}
+
+std::shared_ptr<Batch> Sequencer::reset() {
+    ends_.clear();
+    return take();
+}
+
+void Sequencer::forget(const std::function<bool(const SessionId&, const End&)>& is_durable) {
+    std::erase_if(ends_, [&](const auto& end) { return is_durable(end.first, end.second); });
+}
+
+}  // namespace rouse::files

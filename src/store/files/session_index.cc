@@ -1,0 +1,258 @@
+#include "store/files/session_index.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/check.h"
+#include "base/digest.h"
+#include "store/files/layout.h"
+
+namespace rouse::files {
+namespace {
+
+constexpr std::string_view kRowStart = "{\"session\":{\"id\":\"";
+
+struct Header {
+    std::int64_t format = 0;
+    std::uint64_t epoch = 0;
+    std::uint64_t group = 0;
+    std::uint64_t segment = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t active = 0;
+    std::uint64_t idle = 0;
+    std::uint64_t gone = 0;
+    std::uint64_t bytes = 0;   // of the lines behind the header
+    std::uint32_t crc32c = 0;  // of those
+    static constexpr auto fields() {
+        using S = Header;
+        return std::tuple(required("format", &S::format), required("epoch", &S::epoch),
+                          required("group", &S::group), required("segment", &S::segment),
+                          required("offset", &S::offset), required("active", &S::active),
+                          required("idle", &S::idle), required("gone", &S::gone),
+                          required("bytes", &S::bytes), required("crc32c", &S::crc32c));
+    }
+};
+
+Error not_an_index(std::string_view what) {
+    return {ErrorKind::corrupt, "damaged_index", "index.ckpt: " + std::string(what)};
+}
+
+void append_row(std::string& out, const IndexRow& row) {
+    codec::write(out, row);
+    out += '\n';
+}
+
+}  // namespace
+
+Result<SessionIndex> SessionIndex::parse(std::string text, JournalPosition& position) {
+    SessionIndex index;
+    if (Result<void> adopted = index.adopt(std::move(text), position); !adopted) {
+        return adopted.error();
+    }
+    return index;
+}
+
+Result<void> SessionIndex::adopt(std::string text, JournalPosition& position) {
+    const std::size_t header_end = text.find('\n');
+    if (header_end == std::string::npos) return not_an_index("no header");
+    const Result<Header> header =
+        from_json<Header>(std::string_view(text).substr(0, header_end), "the header");
+    if (!header) return not_an_index("the header is malformed");
+    if (header->format != kFormatVersion) return not_an_index("another format");
+    const std::string_view body = std::string_view(text).substr(header_end + 1);
+    if (body.size() != header->bytes || crc32c(body) != header->crc32c) {
+        return not_an_index("the checksum does not match");
+    }
+    if (text.size() > UINT32_MAX) return not_an_index("too large");
+
+    block_ = std::make_shared<const std::string>(std::move(text));
+    active_.clear();
+    idle_.clear();
+    const std::uint64_t rows = header->active + header->idle;
+    std::size_t at = header_end + 1;
+    for (std::uint64_t i = 0; i < rows + header->gone; ++i) {
+        const std::size_t end = block_->find('\n', at);
+        if (end == std::string::npos) return not_an_index("a line is missing");
+        const std::string_view line(block_->data() + at, end - at);
+        if (i >= rows) {
+            const Result<Tombstone> gone = from_json<Tombstone>(line, "a deleted session");
+            if (!gone) return not_an_index(gone.error().message);
+            deleted_.emplace(gone->id, gone->at);
+        } else if (!line.starts_with(kRowStart)) {
+            return not_an_index("a row is malformed");
+        } else {
+            (i < header->active ? active_ : idle_).push_back(static_cast<std::uint32_t>(at));
+        }
+        at = end + 1;
+    }
+    if (at != block_->size()) return not_an_index("there are more lines than it says");
+    position = {header->epoch, header->group, header->segment, header->offset};
+    return {};
+}
+
+std::string_view SessionIndex::line_at(std::uint32_t offset) const {
+    const std::size_t end = block_->find('\n', offset);
+    return std::string_view(*block_).substr(offset, end - offset);
+}
+
+std::string_view SessionIndex::id_at(std::uint32_t offset) const {
+    const std::size_t start = offset + kRowStart.size();
+    return std::string_view(*block_).substr(start, block_->find('"', start) - start);
+}
+
+std::optional<std::uint32_t> SessionIndex::find_line(const Lines& lines,
+                                                     std::string_view id) const {
+    const auto found = std::ranges::lower_bound(
+        lines, id, {}, [this](std::uint32_t offset) { return id_at(offset); });
+    if (found == lines.end() || id_at(*found) != id) return std::nullopt;
+    return *found;
+}
+
+IndexRow SessionIndex::row_at(std::uint32_t offset) const {
+    Result<IndexRow> row = from_json<IndexRow>(line_at(offset), "an index row");
+    ROUSE_CHECK(row.has_value(), "an index row with a right checksum does not parse");
+    return *std::move(row);
+}
+
+std::optional<IndexRow> SessionIndex::find(const SessionId& id) const {
+    if (const auto changed = changed_.find(id); changed != changed_.end()) return *changed->second;
+    if (!block_ || deleted_.contains(id)) return std::nullopt;
+    if (const auto line = find_line(active_, id.text())) return row_at(*line);
+    if (const auto line = find_line(idle_, id.text())) return row_at(*line);
+    return std::nullopt;
+}
+
+bool SessionIndex::contains(const SessionId& id) const {
+    if (changed_.contains(id)) return true;
+    if (!block_ || deleted_.contains(id)) return false;
+    return find_line(active_, id.text()) || find_line(idle_, id.text());
+}
+
+std::optional<Timestamp> SessionIndex::deleted_at(const SessionId& id) const {
+    const auto found = deleted_.find(id);
+    if (found == deleted_.end()) return std::nullopt;
+    return found->second;
+}
+
+void SessionIndex::put(IndexRow row) {
+    const SessionId id = row.session.id;
+    changed_.insert_or_assign(id, std::make_shared<const IndexRow>(std::move(row)));
+}
+
+void SessionIndex::remove(const SessionId& id, Timestamp at) {
+    changed_.erase(id);
+    deleted_.insert_or_assign(id, at);
+}
+
+void SessionIndex::forget_deleted(Timestamp before) {
+    std::erase_if(deleted_, [&](const auto& gone) {
+        // A row in the block would come back to life.
+        return gone.second < before && !(block_ && (find_line(active_, gone.first.text()) ||
+                                                    find_line(idle_, gone.first.text())));
+    });
+}
+
+bool SessionIndex::is_current(std::uint32_t offset) const {
+    if (changed_.empty() && deleted_.empty()) return true;
+    const SessionId id{std::string(id_at(offset))};
+    return !changed_.contains(id) && !deleted_.contains(id);
+}
+
+void SessionIndex::visit_active(const std::function<void(const IndexRow&)>& visit) const {
+    for (const auto& [id, row] : changed_) {
+        if (row->session.is_active()) visit(*row);
+    }
+    for (const std::uint32_t offset : active_) {
+        if (is_current(offset)) visit(row_at(offset));
+    }
+}
+
+// Merges the three sorted parts from their ends.
+void SessionIndex::visit_newest_first(const std::function<bool(const IndexRow&)>& visit) const {
+    auto changed = changed_.rbegin();
+    auto active = active_.rbegin();
+    auto idle = idle_.rbegin();
+    for (;;) {
+        const std::string_view a = active == active_.rend() ? std::string_view() : id_at(*active);
+        const std::string_view i = idle == idle_.rend() ? std::string_view() : id_at(*idle);
+        const std::string_view c = changed == changed_.rend()
+                                       ? std::string_view()
+                                       : std::string_view(changed->first.text());
+        const std::string_view next = std::max({a, i, c});
+        if (next.empty()) return;
+        if (next == c) {
+            if (!visit(*changed->second)) return;
+            ++changed;
+            if (next == a) ++active;
+            if (next == i) ++idle;
+            continue;
+        }
+        const std::uint32_t offset = next == a ? *active++ : *idle++;
+        if (is_current(offset) && !visit(row_at(offset))) return;
+    }
+}
+
+std::size_t SessionIndex::size() const {
+    std::size_t count = changed_.size();
+    for (const std::uint32_t offset : active_)
+        count += is_current(offset) ? 1 : 0;
+    for (const std::uint32_t offset : idle_)
+        count += is_current(offset) ? 1 : 0;
+    return count;
+}
+
+// Lines of the block are taken over as they are, unless their session changed.
+std::uint64_t SessionIndex::write_part(std::string& body, const Lines& lines, bool active) const {
+    std::uint64_t rows = 0;
+    auto changed = changed_.begin();
+    const auto put_changed_before = [&](std::string_view id) {
+        for (; changed != changed_.end() && (id.empty() || changed->first.text() < id); ++changed) {
+            if (changed->second->session.is_active() != active) continue;
+            append_row(body, *changed->second);
+            ++rows;
+        }
+    };
+    for (const std::uint32_t offset : lines) {
+        if (!is_current(offset)) continue;
+        put_changed_before(id_at(offset));
+        body += line_at(offset);
+        body += '\n';
+        ++rows;
+    }
+    put_changed_before({});
+    return rows;
+}
+
+std::string SessionIndex::to_checkpoint(const JournalPosition& position) const {
+    Header header;
+    header.format = kFormatVersion;
+    header.epoch = position.epoch;
+    header.group = position.group;
+    header.segment = position.segment;
+    header.offset = position.offset;
+
+    std::string body;
+    body.reserve(block_bytes() + changed_.size() * 512);
+    header.active = write_part(body, active_, true);
+    header.idle = write_part(body, idle_, false);
+    for (const auto& [id, at] : deleted_) {
+        codec::write(body, Tombstone{id, at});
+        body += '\n';
+        ++header.gone;
+    }
+    header.bytes = body.size();
+    header.crc32c = crc32c(body);
+    return to_json(header) + "\n" + body;
+}
+
+void SessionIndex::rebase(const SessionIndex& snapshot, SessionIndex fresh) {
+    block_ = std::move(fresh.block_);
+    active_ = std::move(fresh.active_);
+    idle_ = std::move(fresh.idle_);
+    std::erase_if(changed_, [&](const auto& changed) {
+        const auto written = snapshot.changed_.find(changed.first);
+        return written != snapshot.changed_.end() && written->second == changed.second;
+    });
+}
+
+}  // namespace rouse::files

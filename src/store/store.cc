@@ -1,0 +1,69 @@
+#include "store/store.h"
+
+#include <future>
+#include <limits>
+
+#include "domain/status.h"
+
+namespace rouse {
+
+Result<Committed> Store::commit_and_wait(Commit commit) {
+    std::promise<Result<Committed>> promise;
+    std::future<Result<Committed>> future = promise.get_future();
+    // The promise moves into the callback: it must outlive set_value, and this frame may not.
+    this->commit(std::move(commit),
+                 [promise = std::move(promise)](Result<Committed> result) mutable {
+                     promise.set_value(std::move(result));
+                 });
+    return future.get();
+}
+
+Commit make_commit(const SessionId& log, std::optional<Seq> expected_last, Records records) {
+    Commit commit;
+    commit.appends.push_back({log, expected_last, std::move(records)});
+    return commit;
+}
+
+Result<std::vector<Record>> read_records(Store& store, const SessionId& log, Seq from) {
+    const Result<std::vector<std::string>> lines =
+        store.read(log, from, std::numeric_limits<std::size_t>::max());
+    if (!lines) return lines.error();
+    std::vector<Record> records;
+    records.reserve(lines->size());
+    for (const std::string& line : *lines) {
+        Result<Record> record = parse_record(line);
+        if (!record) return record.error();
+        records.push_back(*std::move(record));
+    }
+    return records;
+}
+
+bool matches(const SessionFilter& filter, const SessionSummary& session) {
+    const auto equal = [](const auto& wanted, const auto& value) {
+        return !wanted || *wanted == value;
+    };
+    if (!filter.before.empty() && !(session.id < filter.before)) return false;
+    if (!equal(filter.task_id, session.task_id) || !equal(filter.agent, session.agent) ||
+        !equal(filter.alias, session.alias) || !equal(filter.external_id, session.external_id) ||
+        !equal(filter.parent, session.parent)) {
+        return false;
+    }
+    if (filter.suspended && *filter.suspended != (session.run.phase == RunPhase::parked)) {
+        return false;
+    }
+    if (!filter.status) return true;
+    const Timestamp now = std::max(filter.now, session.updated_at);
+    return project_status(session.run, filter.boot, now) == *filter.status;
+}
+
+bool matches(const PendingFilter& filter, const SessionId& session, const PendingSummary& call) {
+    if (filter.session && *filter.session != session) return false;
+    if (filter.status && *filter.status != call.status) return false;
+    if (filter.tool && *filter.tool != call.tool) return false;
+    if (filter.expires_by && (!call.expires_at || *call.expires_at > *filter.expires_by)) {
+        return false;
+    }
+    return filter.after.empty() || filter.after < call.pending_id;
+}
+
+}  // namespace rouse

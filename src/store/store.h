@@ -1,0 +1,176 @@
+#pragma once
+
+// Where session logs live. A log only grows, by commits: a commit appends to one or more logs as
+// one unit, and is durable before anybody hears of it. One process writes.
+//
+// Everything here may be called from any thread. commit() never blocks on the disk; load(), read()
+// and read_commits() may.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "domain/record.h"
+#include "domain/rules.h"
+#include "domain/state.h"
+#include "domain/summary.h"
+
+namespace rouse {
+
+struct LogAppend {
+    SessionId log;
+    // Where the log must end for this to make sense; 0: it must not exist yet. Absent: anywhere.
+    std::optional<Seq> expected_last;
+    Records records;
+};
+
+// When the disk is full, what gives space back or ends something may still use the reserve.
+enum class Urgency : std::uint8_t { normal, may_use_reserve };
+
+struct Commit {
+    std::vector<LogAppend> appends;
+    Urgency urgency = Urgency::normal;
+};
+
+// A position in the order of all commits.
+struct Cursor {
+    std::uint64_t epoch = 0;  // rises with every opening of the store
+    std::uint64_t group = 0;  // rises by one with every sync
+    std::uint32_t index = 0;  // of the commit within its group
+    friend auto operator<=>(const Cursor&, const Cursor&) = default;
+};
+
+struct Appended {
+    SessionId log;
+    Seq first = 0;
+    Seq last = 0;
+};
+
+struct Committed {
+    Cursor cursor;
+    std::vector<Appended> appends;
+};
+
+// A commit as readers of the global stream see it: the lines as they stand in the logs.
+struct CommittedLines {
+    struct Part {
+        SessionId log;
+        std::vector<std::string> lines;  // without newlines
+    };
+    Cursor cursor;
+    std::vector<Part> parts;
+};
+
+struct SessionFilter {
+    std::optional<SessionStatus> status;  // as seen by `boot` at `now`
+    std::optional<bool> suspended;        // parked, whatever became of its token
+    std::optional<std::string> task_id;
+    std::optional<std::string> agent;
+    std::optional<std::string> alias;
+    std::optional<std::string> external_id;
+    std::optional<SessionId> parent;
+    BootId boot;
+    Timestamp now{};
+    SessionId before;  // only ids that sort before this one: the next page
+    std::size_t limit = 50;
+};
+
+struct PendingFilter {
+    std::optional<SessionId> session;
+    std::optional<PendingStatus> status;
+    std::optional<std::string> tool;
+    std::optional<Timestamp> expires_by;
+    PendingId after;  // only ids that sort behind this one
+    std::size_t limit = 1000;
+};
+
+struct OpenPending {
+    SessionId session;
+    PendingSummary call;
+    friend bool operator==(const OpenPending&, const OpenPending&) = default;
+};
+
+// A session whose bytes are not what was written. It is readable up to the damage and takes no
+// commits; the others go on.
+struct Damage {
+    std::string file;
+    std::uint64_t offset = 0;
+    std::string reason;
+    friend bool operator==(const Damage&, const Damage&) = default;
+    static constexpr auto fields() {
+        return std::tuple(required("file", &Damage::file), required("offset", &Damage::offset),
+                          required("reason", &Damage::reason));
+    }
+};
+
+struct StoreHealth {
+    bool accepting = true;
+    bool full = false;
+    std::string problem;  // for people, when it does not accept
+    std::vector<std::pair<SessionId, Damage>> damaged;
+};
+
+class Store {
+ public:
+    virtual ~Store() = default;
+
+    using CommitDone = std::move_only_function<void(Result<Committed>)>;
+    // Calls `done` once: after the commit is durable, or when it is clear that it never will be.
+    // Commits are durable in the order of these calls; `done` runs on a thread of the store and
+    // must be quick.
+    //   conflict      log_moved: a log does not end where the commit expects; nothing was written
+    //   not_found     unknown_session | session_gone
+    //   corrupt       session_damaged
+    //   invalid       empty_commit | commit_too_large
+    //   unavailable   store_failed: after a failed write nothing is accepted until a new opening;
+    //                 disk_full; store_closed
+    virtual void commit(Commit commit, CommitDone done) = 0;
+
+    // The same for callers that have nothing else to do meanwhile. Not from a `done` or a listener.
+    virtual Result<Committed> commit_and_wait(Commit commit);
+
+    // The state that the durable log folds to. not_found: unknown_session | session_gone.
+    // corrupt: session_damaged.
+    virtual Result<std::shared_ptr<const SessionState>> load(const SessionId& log) = 0;
+
+    // Where the durable log ends; the same refusals.
+    virtual Result<Seq> last_seq(const SessionId& log) = 0;
+    virtual std::uint64_t log_bytes(const SessionId& log) = 0;  // 0: there is none
+
+    // At most `limit` lines from `from` on, oldest first, as they are stored. Of a damaged session:
+    // up to the damage.
+    virtual Result<std::vector<std::string>> read(const SessionId& log, Seq from,
+                                                  std::size_t limit) = 0;
+
+    virtual std::vector<SessionSummary> list(const SessionFilter& filter) = 0;  // newest first
+    virtual std::vector<OpenPending> pending(const PendingFilter& filter) = 0;  // by pending id
+
+    // Every session with an open run, in no particular order. The store is locked meanwhile: do not
+    // call it from `visit`.
+    virtual void visit_active(const std::function<void(const SessionSummary&)>& visit) = 0;
+
+    // Commits behind `after`, in their order. precondition "cursor_too_old": no longer kept.
+    virtual Result<std::vector<CommittedLines>> read_commits(Cursor after, std::size_t limit) = 0;
+
+    // Told of every commit, in order, once it is durable and before its `done`. Set it once, before
+    // the first commit.
+    using Listener = std::function<void(const CommittedLines&)>;
+    virtual void listen(Listener listener) = 0;
+
+    virtual StoreHealth health() = 0;
+};
+
+// Appends to one log.
+Commit make_commit(const SessionId& log, std::optional<Seq> expected_last, Records records);
+
+// The log from `from` on, parsed.
+Result<std::vector<Record>> read_records(Store& store, const SessionId& log, Seq from = 1);
+
+bool matches(const SessionFilter& filter, const SessionSummary& session);
+bool matches(const PendingFilter& filter, const SessionId& session, const PendingSummary& call);
+
+}  // namespace rouse

@@ -1,0 +1,46 @@
+#pragma once
+
+// A store that hands everything on to another one: the base of those that change one thing.
+
+#include <utility>
+
+#include "store/store.h"
+
+namespace rouse::testing {
+
+class ForwardingStore : public Store {
+ public:
+    explicit ForwardingStore(Store& inner) : inner_(inner) {}
+
+    void commit(Commit commit, CommitDone done) override {
+        inner_.commit(std::move(commit), std::move(done));
+    }
+    Result<std::shared_ptr<const SessionState>> load(const SessionId& log) override {
+        return inner_.load(log);
+    }
+    Result<Seq> last_seq(const SessionId& log) override { return inner_.last_seq(log); }
+    std::uint64_t log_bytes(const SessionId& log) override { return inner_.log_bytes(log); }
+    Result<std::vector<std::string>> read(const SessionId& log, Seq from,
+                                          std::size_t limit) override {
+        return inner_.read(log, from, limit);
+    }
+    std::vector<SessionSummary> list(const SessionFilter& filter) override {
+        return inner_.list(filter);
+    }
+    std::vector<OpenPending> pending(const PendingFilter& filter) override {
+        return inner_.pending(filter);
+    }
+    void visit_active(const std::function<void(const SessionSummary&)>& visit) override {
+        inner_.visit_active(visit);
+    }
+    Result<std::vector<CommittedLines>> read_commits(Cursor after, std::size_t limit) override {
+        return inner_.read_commits(after, limit);
+    }
+    void listen(Listener listener) override { inner_.listen(std::move(listener)); }
+    StoreHealth health() override { return inner_.health(); }
+
+ protected:
+    Store& inner_;
+};
+
+}  // namespace rouse::testing

@@ -1,0 +1,275 @@
+"""start_session: a session that works for another one, and comes back to it exactly once."""
+
+import re
+
+import kit
+from kit import calls, every, on_result, on_user, says
+
+AGENTS = ("boss", "worker")
+
+
+def delegate(message, **more):
+    return calls(("start_session", {"agent": "worker", "message": message, **more}, "call_s"))
+
+
+def setup(extra=(), **sections):
+    boss = [
+        *extra,
+        on_user("give work", delegate("work")),
+        on_user("give job", delegate("use job")),
+        on_user("give nonsense", delegate("nonsense")),
+        on_user("give thought", delegate("think")),
+        on_user("give eternity", delegate("for ever")),
+        on_user("no waiting", delegate("use job", wait=False)),
+        on_user("two at once", calls(("start_session", {"agent": "worker", "message": "work"}, "call_1"),
+                                     ("start_session", {"agent": "worker", "message": "use job"}, "call_2"))),
+        on_user("nobody", calls(("start_session", {"agent": "no_such", "message": "work"}))),
+        on_user("unknown session", delegate("work", session_id="sess_" + "0" * 26)),
+        on_result("start_session", says("{{result}}")),
+        on_user("say hello", says("hello")),
+    ]
+    worker = [
+        on_user("work", says("the work is done")),
+        on_user("think", says("thought", delay_ms=500)),
+        on_user("for ever", says("never", delay_ms=30000)),
+        on_user("use job", calls(("job", {}, "call_j"))),
+        on_result("job", says("job: {{result}}")),
+    ]
+    deep = [
+        on_user("dig", calls(("start_session", {"agent": "deep", "message": "dig"}))),
+        on_result("start_session", says("{{result}}")),
+    ]
+    return kit.Setup(
+        agents=[{"name": "boss", "script": boss, "tools": ["start_session"]},
+                {"name": "worker", "script": worker, "tools": ["job"]},
+                {"name": "deep", "script": deep, "tools": ["start_session"]}],
+        tools=[{"name": "job", "kind": "external"}], **sections)
+
+
+class Children(kit.Case):
+    setup = setup()
+
+    def children(self, parent):
+        return [s["id"] for s in self.client.get(f"/v1/sessions?parent={parent}")["items"]]
+
+    def child(self, parent):
+        found = kit.wait_until(lambda: self.children(parent), "a child")
+        self.assertEqual(len(found), 1)
+        return found[0]
+
+    def words(self, session):
+        self.client.wait_status(session, "idle")
+        return self.client.last_words(session)
+
+    def give_job(self, message="give job", **fields):
+        """A parent that waits for a child that waits for a call: (parent, child, pending id)."""
+        parent = self.client.start(message, **fields)["id"]
+        child = self.child(parent)
+        view = self.client.wait_status(child, "waiting")
+        return parent, child, view["pending"][0]["pending_id"]
+
+    def count(self, session, kind):
+        return self.client.kinds(session).count(kind)
+
+    def test_the_parent_goes_on_when_the_child_has_completed(self):
+        # S4-07 S4-10 S4-11, design 10 Children
+        parent = self.client.start("give work", task_id="task-1", wait=None)["id"]
+        child = self.child(parent)
+        self.assertTrue(self.words(parent).startswith("the work is done"))
+        self.assertRegex(self.words(parent).rstrip(),
+                         r"<task_metadata>\s*session_id: " + child + r"\s*</task_metadata>$")
+        view = self.client.session(child)
+        call = [p for e in self.client.transcript(parent) for p in e["parts"]][0]
+        self.assertEqual(view["parent"], {"session_id": parent, "run_id": self.client.session(parent)["run"]["run_id"],
+                                          "call_id": call["call_id"]})
+        self.assertEqual((view["task_id"], view["agent"]), ("task-1", "worker"))
+        self.assertEqual([self.count(s, "run.completed") for s in (parent, child)], [1, 1])
+        self.assertEqual(self.count(parent, "run.resumed"), 1)
+
+    def test_a_child_that_waits_is_no_end(self):
+        parent, child, pending = self.give_job()
+        view = self.client.session(parent)
+        self.assertEqual((view["status"], view["run"]["wait"]["kind"]), ("waiting", "child"))
+        self.assertEqual(view["pending"][0]["waits_for"], "child")
+        self.client.result(pending, "r")
+        self.assertTrue(self.words(parent).startswith("job: r"))
+
+    def test_kill_9_while_both_wait(self):
+        parent, child, pending = self.give_job()
+        self.restart()
+        self.assertEqual([self.client.session(s)["status"] for s in (parent, child)], ["waiting"] * 2)
+        self.client.result(pending, "r")
+        self.assertTrue(self.words(parent).startswith("job: r"))
+        self.assertEqual(self.children(parent), [child])
+
+    def test_kill_9_while_the_child_works(self):
+        parent = self.client.start("give thought", wait=None)["id"]
+        child = self.child(parent)
+        self.restart()
+        self.assertTrue(self.words(parent).startswith("thought"))
+        self.assertEqual(self.count(child, "run.interrupted"), 1)
+        kinds = ("run.interrupted", "run.resumed", "run.completed")
+        self.assertEqual([self.count(parent, kind) for kind in kinds], [0, 1, 1])
+        self.assertEqual(self.children(parent), [child])
+
+    def test_an_interrupted_child_is_waited_for_until_it_goes_on(self):
+        parent = self.client.start("give thought", wait=None)["id"]
+        child = self.child(parent)
+        self.restart(setup(recovery={"resume": "off"}))
+        self.assertEqual(self.client.session(child)["status"], "interrupted_startup")
+        self.assertEqual(self.client.session(parent)["status"], "waiting")
+        self.client.post(f"/v1/sessions/{child}/continue")
+        self.assertTrue(self.words(parent).startswith("thought"))
+
+    def test_a_child_that_is_interrupted_for_good_ends_the_wait(self):
+        # design 10 Children: "or interrupted for good"
+        parent = self.client.start("give eternity", wait=None)["id"]
+        child = self.child(parent)
+        for _ in range(3):
+            self.client.wait_status(child, "running")
+            self.restart()
+        self.assertIs(self.client.session(child)["recovery"]["interruption"]["exhausted"], True)
+        kit.wait_until(lambda: self.client.session(parent)["status"] == "idle", "the parent to go on", patience=2)
+        self.assertIn("interrupted", self.client.last_words(parent))
+
+    def test_kill_9_at_any_time_leaves_one_child_each_and_all_complete(self):
+        # P2: one commit over both sessions
+        parents = []
+        for attempt in range(3):
+            for _ in range(6):
+                parents.append(self.client.start("give work", wait=None)["id"])
+            kit.wait_until(lambda: self.client.session(parents[-6])["last_seq"] >= 4 + 2 * attempt, "some progress")
+            self.restart()
+        for parent in parents:
+            self.assertTrue(self.words(parent).startswith("the work is done"), parent)
+            child = self.child(parent)
+            self.assertEqual([self.count(parent, "run.resumed"), self.count(child, "run.completed")], [1, 1])
+
+    def test_a_child_that_fails_is_an_error_to_the_parent(self):
+        parent = self.client.start("give nonsense", wait=None)["id"]
+        self.assertIn("failed", self.words(parent))
+        child = self.child(parent)
+        self.assertEqual(self.client.session(child)["run"]["outcome"], "failed")
+        self.assertIn(child, self.words(parent))
+        part = [p for e in self.client.transcript(parent) for p in e["parts"]][0]
+        self.assertEqual(part["state"]["status"], "error")
+
+    @every([("cancelled", "cancel", "cancelled"), ("deleted", "delete", "deleted")])
+    def test_a_child_that_is_ended_is_an_error_to_the_parent(self, how, verb):
+        parent, child, pending = self.give_job()
+        if how == "delete":
+            self.assert_status(self.client.delete(f"/v1/sessions/{child}"), 204)
+        else:
+            self.assert_status(self.client.post(f"/v1/sessions/{child}/cancel"), 202)
+        self.assertIn(verb, self.words(parent))
+
+    @every([("cancelled", lambda c, p: c.post(f"/v1/sessions/{p}/cancel")),
+            ("deleted", lambda c, p: c.delete(f"/v1/sessions/{p}")),
+            ("superseded", lambda c, p: c.post(f"/v1/sessions/{p}/messages", {"content": "say hello"}))])
+    def test_what_ends_the_parents_run_cancels_the_child(self, end):
+        parent, child, pending = self.give_job()
+        self.assertIn(end(self.client, parent).status, (202, 204))
+        view = self.client.wait_status(child, "idle")
+        self.assertEqual(view["run"]["outcome"], "cancelled")
+        self.assert_problem(self.client.result(pending), 410, "not_waiting")
+
+    def test_a_running_child_is_cancelled_too(self):
+        parent = self.client.start("give eternity", wait=None)["id"]
+        child = self.child(parent)
+        self.client.wait_status(child, "running")
+        self.assert_status(self.client.post(f"/v1/sessions/{parent}/cancel"), 202)
+        self.assertEqual(self.client.wait_status(child, "idle")["run"]["outcome"], "cancelled")
+
+    def test_cancelling_the_call_goes_on_without_the_child(self):
+        parent, child, pending = self.give_job()
+        call = self.client.session(parent)["pending"][0]["pending_id"]
+        self.assert_status(self.client.delete(f"/async-tool/pending/{call}"), 200)
+        self.assertIn("Cancelled by user", self.words(parent))
+
+    def test_no_waiting(self):
+        parent = self.client.start("no waiting")
+        self.assertEqual(parent["outcome"]["status"], "completed")
+        child = self.child(parent["id"])
+        self.assertIn(child, self.client.last_words(parent["id"]))
+        view = self.client.wait_status(child, "waiting")
+        self.client.result(view["pending"][0]["pending_id"], "r", wait="10s")
+        self.assertEqual(self.client.last_words(child), "job: r")
+        self.assertEqual(self.count(parent["id"], "run.started"), 1)
+
+    def test_two_children_of_one_batch(self):
+        parent = self.client.start("two at once", wait=None)["id"]
+        kit.wait_until(lambda: len(self.children(parent)) == 2, "two children")
+        waiting = kit.wait_until(lambda: [c for c in self.children(parent)
+                                          if self.client.session(c)["status"] == "waiting"], "the one that waits")[0]
+        other = [c for c in self.children(parent) if c != waiting][0]
+        self.client.wait_status(other, "idle")
+        self.assertEqual(self.client.session(parent)["status"], "waiting")
+        pending = self.client.session(waiting)["pending"][0]["pending_id"]
+        self.client.result(pending, "r")
+        self.client.wait_status(parent, "idle")
+        parts = [p["state"]["output"] for e in self.client.transcript(parent) for p in e["parts"]]
+        self.assertEqual([re.split(r"\n|<", text)[0].strip() for text in parts], ["the work is done", "job: r"])
+
+    def test_a_known_session_is_continued(self):
+        # S4-07 S4-08 S4-09 S4-11
+        parent = self.client.start("give work")["id"]
+        child = self.child(parent)
+        self.words(parent)
+        again = on_user("go on", delegate("work", session_id=child))
+        self.restart(setup(extra=[again]))
+        self.client.post(f"/v1/sessions/{parent}/messages", {"content": "go on"})
+        self.client.wait_status(parent, "idle", patience=4)
+        self.assertTrue(self.words(parent).startswith("the work is done"))
+        self.assertEqual(self.children(parent), [child])
+        self.assertEqual([self.count(child, k) for k in ("run.completed", "message.user")], [2, 2])
+
+    def test_an_unknown_session_is_a_new_one(self):
+        # S4-08
+        parent = self.client.start("unknown session", wait=None)["id"]
+        self.assertTrue(self.words(parent).startswith("the work is done"))
+        self.assertNotEqual(self.child(parent), "sess_" + "0" * 26)
+
+    def test_a_session_of_somebody_else_is_not_continued(self):
+        # T7: an agent must not reach into sessions that are not its own
+        stranger = self.client.start("work", agent="worker")["id"]
+        reach = on_user("reach", delegate("work", session_id=stranger))
+        self.restart(setup(extra=[reach]))
+        before = self.client.log(stranger)
+        parent = self.client.start("reach", wait=None)["id"]
+        self.words(parent)
+        self.assertEqual(self.client.log(stranger), before)
+        self.assertNotEqual(self.child(parent), stranger)
+
+    def test_an_unknown_agent_is_an_error_that_names_the_known_ones(self):
+        parent = self.client.start("nobody")
+        self.assertEqual(parent["outcome"]["status"], "completed")
+        for name in AGENTS:
+            self.assertIn(name, self.client.last_words(parent["id"]))
+        self.assertEqual(self.children(parent["id"]), [])
+
+    def test_sessions_start_one_another_five_deep(self):
+        # design 10: depth ≤ 5
+        top = self.client.start("dig", agent="deep", wait=None)["id"]
+        self.client.wait_status(top, "idle")
+        depth, session = 0, top
+        while found := self.children(session):
+            session, depth = found[0], depth + 1
+        self.assertEqual(depth, 5)
+        self.assertIn("deep", self.client.last_words(session))
+
+    def test_a_child_is_a_session_like_others(self):
+        parent, child, pending = self.give_job()
+        listed = self.client.get(f"/v1/sessions?parent={parent}")["items"][0]
+        self.assertEqual((listed["id"], listed["parent"]), (child, parent))
+        self.assertEqual(self.client.get(f"/v1/sessions?parent={child}")["items"], [])
+        self.client.result(pending, wait="10s")
+        self.client.wait_status(parent, "idle")
+        answer = self.client.post(f"/v1/sessions/{child}/messages?wait=10s", {"content": "work"})
+        self.assertEqual(answer["outcome"]["status"], "completed")
+        self.assertEqual(self.count(parent, "run.started"), 1, "a later run of the child is not the parent's business")
+
+    def test_a_child_that_got_another_message_meanwhile_still_answers(self):
+        # A superseded run is no end: the session works on.
+        parent, child, pending = self.give_job()
+        self.client.post(f"/v1/sessions/{child}/messages?wait=10s", {"content": "work"})
+        self.assertTrue(self.words(parent).startswith("the work is done"))

@@ -1,0 +1,75 @@
+"""The data directory under a server: views that are gone, a log that was damaged."""
+
+import json
+import shutil
+
+import kit
+from kit import calls, on_result, on_user, says
+
+
+class StorageCase(kit.Case):
+    fresh = True
+    setup = kit.Setup(agents=[{"name": "helper", "tools": ["job"], "script": [
+        on_user("hello", says("hello")), on_user("go", calls(("job", {}, "call_j"))),
+        on_result("job", says("{{result}}"))]}],
+        tools=[{"name": "job", "kind": "external"}])
+
+
+class Views(StorageCase):
+    def test_every_view_can_be_deleted(self):
+        # lessons 2.0: corrupt or missing index file; design 1: each copy on disk is a cache
+        idle = self.client.start("hello")["id"]
+        waiting = self.client.start("go", alias="al", task_id="t")
+        pending = waiting["pending"][0]["pending_id"]
+        views = [self.client.session(s) for s in (idle, waiting["id"])]
+        self.assertEqual(self.server.stop(), 0)
+        data = self.server.data
+        stored = json.loads((data / f"pending_tool/{pending}.json").read_text())  # S0-44
+        self.assertEqual((stored["id"], stored["status"]), (pending, "waiting"))
+        index = json.loads((data / "pending_tool/index.json").read_text())  # S0-45 S0-47 S0-48 S0-49
+        self.assertEqual(index["bySession"], {waiting["id"]: [pending]})
+        self.assertEqual(index["byStatus"]["waiting"], [pending])
+        self.assertEqual([e["pendingID"] for e in index["byExpiration"]], [pending])
+        for path in [*data.glob("pending_tool/*"), *data.glob("sessions/*.json"), data / "index.ckpt"]:
+            path.unlink()
+        (data / "pending_tool/index.json").write_text("{ broken")
+        self.server.start()
+        self.client = self.server.client()
+        self.assertEqual([self.client.session(s) for s in (idle, waiting["id"])], views)
+        self.assertEqual(self.client.get("/async-tool/pending")["count"], 1)
+        token = waiting["outcome"]["suspension"]["resume_token"]
+        answer = self.client.post(f"/v1/sessions/{waiting['id']}/resume?wait=10s",
+                                  {"token": token, "results": {"call_j": {"content": "r"}}})
+        self.assertEqual(answer["outcome"]["status"], "completed")
+        self.assertEqual(self.server.stop(), 0)
+        self.server.verify()
+
+
+class Damage(StorageCase):
+    def test_one_damaged_session_does_not_stop_the_others(self):
+        # P6, api 1 session_damaged
+        broken = self.client.start("go", title="broken")
+        whole = self.client.start("go")
+        self.assertEqual(self.server.stop(), 0)
+        path = self.server.data / f"sessions/{broken['id']}.messages.jsonl"
+        lines = path.read_bytes().splitlines(keepends=True)
+        lines[2] = lines[2].replace(b'"run.started"', b'"run.stXrted"')
+        path.write_bytes(b"".join(lines))
+        bytes_before = path.read_bytes()
+        self.server.start()
+        self.addCleanup(shutil.rmtree, self.server.data)  # verify would rightly complain
+        self.client = self.server.client()
+        self.assert_status(self.client.get("/readyz"), 200)
+        self.client.result(whole["pending"][0]["pending_id"], "r", wait="10s")
+        self.assertEqual(self.client.last_words(whole["id"]), "r")
+        view = self.assert_status(self.client.get(f"/v1/sessions/{broken['id']}"), 200).json
+        self.assertEqual(set(view["damaged"]), {"file", "offset", "reason"})
+        self.assertEqual(view["title"], "broken")
+        self.assertIn(view["damaged"]["offset"], (len(lines[0] + lines[1]), sum(map(len, lines[:3]))))
+        log = self.client.get(f"/v1/sessions/{broken['id']}/log")
+        self.assertEqual([r["seq"] for r in self.assert_status(log, 200)["items"]], [1, 2])
+        for door, body in (("messages", {"content": "hello"}), ("cancel", {}), ("resume", {"results": {}})):
+            self.assert_problem(self.client.post(f"/v1/sessions/{broken['id']}/{door}", body), 409, "session_damaged")
+        self.assert_problem(self.client.result(broken["pending"][0]["pending_id"]), 409, "session_damaged")
+        self.server.kill()
+        self.assertEqual(path.read_bytes(), bytes_before, "not a byte of it is lost or changed")

@@ -1,0 +1,179 @@
+"""Workers that pull calls: claims, leases, long polls."""
+
+import time
+
+import kit
+from kit import calls, every, on_result, on_user, says
+
+
+class WorkerCase(kit.Case):
+    setup = kit.Setup(
+        agents=[{"name": "helper", "tools": ["build", "test", "ask_user"], "script": [
+            on_user("build", calls(("build", {"branch": "main"}))), on_user("test", calls(("test", {}))),
+            on_user("ask", calls(("ask_user", {"question": "Well?", "type": "text"}))),
+            on_result("build", says("{{result}}")), on_result("test", says("{{result}}"))]}],
+        tools=[{"name": "build", "kind": "external"}, {"name": "test", "kind": "external"}])
+    fresh = True  # a worker takes whatever there is
+
+    def suspend(self, message="build", **fields):
+        session = self.client.start(message, **fields)
+        return session["id"], session["pending"][0]["pending_id"]
+
+    def claim(self, worker="w", wait=None, client=None, **more):
+        return (client or self.client).post("/async-tool/claim" + (f"?wait={wait}" if wait else ""),
+                                            {"worker": worker, **more})
+
+    def on(self, pending, verb, worker="w", **more):
+        return self.client.post(f"/async-tool/pending/{pending}/{verb}", {"worker": worker, **more})
+
+    def call(self, pending):
+        return self.client.get(f"/async-tool/pending/{pending}")["pending"]
+
+
+class Claims(WorkerCase):
+    def test_a_worker_takes_what_waits(self):
+        # S0-11: waiting becomes processing
+        session, pending = self.suspend()
+        before = kit.now_ms()
+        taken = self.assert_status(self.claim(leaseMs=60000), 200)["pending"]
+        self.assertEqual([(c["id"], c["status"], c["worker"]) for c in taken], [(pending, "processing", "w")])
+        self.assertEqual(taken[0]["input"], {"branch": "main"})
+        self.assertTrue(before + 60000 <= taken[0]["leaseUntil"] <= kit.now_ms() + 60000)
+        view = self.client.session(session)["pending"][0]
+        self.assertEqual((view["status"], view["worker"]), ("processing", "w"))
+        self.assertEqual(self.claim("other")["pending"], [])
+        self.assert_status(self.client.result(pending, "built", wait="10s"), 200)
+        self.assertEqual(self.client.last_words(session), "built")
+
+    def test_nothing_to_take(self):
+        self.assertEqual(self.assert_status(self.claim(), 200)["pending"], [])
+
+    def test_only_its_tools_and_no_more_than_it_wants(self):
+        _, build = self.suspend("build")
+        tests = {self.suspend("test")[1] for _ in range(3)}
+        self.suspend("ask")
+        first = {c["id"] for c in self.claim(tools=["test"], max=2)["pending"]}
+        self.assertEqual((len(first), first <= tests), (2, True))
+        rest = {c["id"] for c in self.claim(max=10)["pending"]}
+        self.assertEqual(rest, (tests - first) | {build})
+
+    def test_one_by_default(self):
+        self.suspend()
+        self.suspend()
+        self.assertEqual(len(self.claim()["pending"]), 1)
+
+    def test_a_long_poll_is_answered_when_a_call_comes(self):
+        join = self.background(self.claim, wait="30s", tools=["test"])
+        self.suspend("build")
+        _, pending = self.suspend("test")
+        answer = join()
+        self.assertEqual([c["id"] for c in self.assert_status(answer, 200)["pending"]], [pending])
+
+    def test_a_long_poll_is_answered_when_a_lease_runs_out(self):
+        _, pending = self.suspend()
+        self.claim(leaseMs=300)
+        answer = self.claim("next", wait="10s")
+        self.assertEqual([(c["id"], c["worker"]) for c in answer["pending"]], [(pending, "next")])
+
+    def test_a_long_poll_ends_in_time(self):
+        began = time.monotonic()
+        self.assertEqual(self.assert_status(self.claim(wait="200ms"), 200)["pending"], [])
+        self.assertGreater(time.monotonic() - began, 0.19)
+
+    def test_each_call_is_taken_by_one_worker(self):
+        made = {self.suspend()[1] for _ in range(12)}
+        joins = [self.background(self.claim, f"w{n}", max=4) for n in range(6)]
+        taken = [c["id"] for join in joins for c in join()["pending"]]
+        self.assertEqual((len(taken), set(taken)), (len(set(taken)), made))
+
+    def test_shutdown_answers_a_long_poll(self):
+        join = self.background(self.claim, wait="1m")
+        kit.wait_until(lambda: self.client.get("/healthz").status == 200)
+        self.assertEqual(self.server.stop(), 0)
+        try:
+            self.assertIn(join().status, (200, 503))
+        except OSError:
+            pass  # it came after the door was shut
+
+    @every([("no worker", {}), ("empty worker", {"worker": ""}), ("a number", {"worker": 1}),
+            ("lease", {"worker": "w", "leaseMs": 0}), ("lease", {"worker": "w", "leaseMs": -5}),
+            ("lease", {"worker": "w", "leaseMs": 10**12}), ("max", {"worker": "w", "max": 0}),
+            ("max", {"worker": "w", "max": 101}), ("tools", {"worker": "w", "tools": "build"}),
+            ("tools", {"worker": "w", "tools": [1]}), ("unknown", {"worker": "w", "status": "completed"})])
+    def test_malformed_claims_are_refused(self, body):
+        self.assert_problem(self.client.post("/async-tool/claim", body), 400, "invalid_request")
+
+    @every([("unit", "5"), ("too long", "6m"), ("negative", "-1s"), ("text", "soon")])
+    def test_malformed_waits_are_refused(self, wait):
+        self.assert_problem(self.claim(wait=wait), 400, "invalid_request")
+
+    def test_it_takes_submit(self):
+        _, pending = self.suspend()
+        reader = self.token("read")
+        self.assert_problem(self.claim(client=reader), 403, "forbidden")
+        self.assert_problem(reader.post(f"/async-tool/pending/{pending}/claim", {"worker": "w"}), 403, "forbidden")
+        self.assertEqual(len(self.claim(client=self.token("submit"))["pending"]), 1)
+
+    def test_a_worker_of_one_task_gets_that_tasks_calls(self):
+        # T7
+        self.suspend(task_id="other")
+        _, mine = self.suspend(task_id="mine")
+        worker = self.token("submit", ["mine"])
+        self.assertEqual([c["id"] for c in self.claim(client=worker, max=10)["pending"]], [mine])
+
+
+class Leases(WorkerCase):
+    def test_a_lease_that_runs_out_goes_back(self):
+        # design 7 Workers pull
+        session, pending = self.suspend()
+        self.claim(leaseMs=200)
+        kit.wait_until(lambda: self.call(pending)["status"] == "waiting", "the lease to run out")
+        self.assertEqual(self.claim("second")["pending"][0]["id"], pending)
+        # The first one comes late and is taken all the same.
+        self.assert_status(self.client.result(pending, "late but there"), 200)
+
+    def test_renewing_keeps_it(self):
+        _, pending = self.suspend()
+        self.claim(leaseMs=800)
+        renewed = self.assert_status(self.on(pending, "renew", leaseMs=60000), 200)["pending"]
+        self.assertGreater(renewed["leaseUntil"], kit.now_ms() + 50000)
+        _, other = self.suspend()
+        self.on(other, "claim", leaseMs=800)
+        kit.wait_until(lambda: self.call(other)["status"] == "waiting", "a lease of the first length to run out")
+        self.assertEqual(self.call(pending)["status"], "processing")
+
+    def test_another_ones_lease_is_held(self):
+        session, pending = self.suspend()
+        self.assert_status(self.on(pending, "claim"), 200)
+        with self.nothing_changes(session):
+            for verb in ("claim", "renew", "release"):
+                self.assert_problem(self.on(pending, verb, "thief"), 409, "lease_held")
+        self.assert_status(self.on(pending, "claim"), 200)  # its own, again
+
+    def test_what_nobody_holds_cannot_be_renewed(self):
+        session, pending = self.suspend()
+        with self.nothing_changes(session):
+            self.assert_problem(self.on(pending, "renew"), 409, "lease_held")
+
+    def test_a_released_call_waits_for_the_next(self):
+        _, pending = self.suspend()
+        self.claim()
+        join = self.background(self.claim, "next", wait="10s")
+        self.assert_status(self.on(pending, "release"), 200)
+        self.assertEqual(join()["pending"][0]["id"], pending)
+
+    def test_progress_of_a_claimed_call(self):
+        session, pending = self.suspend()
+        self.claim()
+        self.assert_status(self.on(pending, "progress", progress={"percent": 50, "message": "half"}), 200)
+        self.assertEqual(self.call(pending)["progress"], {"percent": 50, "message": "half"})
+        self.assertEqual(self.call(pending)["status"], "processing")
+        self.assert_problem(self.on(pending, "progress", progress={"percent": 500}), 400, "invalid_request")
+
+    def test_the_log_tells_who_had_it(self):
+        session, pending = self.suspend()
+        self.on(pending, "claim", "alice")
+        self.on(pending, "release", "alice")
+        kinds = [(r["kind"], r.get("worker"), r.get("reason")) for r in self.client.log(session)
+                 if r["kind"] in ("pending.processing", "pending.waiting")]
+        self.assertEqual(kinds, [("pending.processing", "alice", None), ("pending.waiting", None, "released")])

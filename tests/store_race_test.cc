@@ -1,0 +1,153 @@
+// Many threads on one store of real files: writers, readers, deletions, checkpoints. For TSan above
+// all.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "base/id_source.h"
+#include "domain/session_rules.h"
+#include "store/files/file_store.h"
+#include "store/files/verify.h"
+
+namespace rouse {
+namespace {
+
+class StoreRaceTest : public ::testing::Test {
+ protected:
+    StoreRaceTest() {
+        std::string name = (std::filesystem::temp_directory_path() / "rouse-race-XXXXXX").string();
+        EXPECT_NE(::mkdtemp(name.data()), nullptr);
+        directory_ = name;
+    }
+    ~StoreRaceTest() override { std::filesystem::remove_all(directory_); }
+
+    std::unique_ptr<FileStore> open() {
+        FileStoreOptions options;
+        options.segment_bytes = 256 << 10;
+        options.checkpoint_bytes = 128 << 10;
+        options.tail_bytes = 32 << 10;
+        options.reserve_bytes = 4 << 10;
+        options.cache_bytes = 64 << 10;
+        options.journal_kept = Milliseconds(0);
+        Result<std::unique_ptr<FileStore>> store = FileStore::open(env_, directory_, options);
+        EXPECT_TRUE(store) << (store ? "" : store.error().message);
+        return *std::move(store);
+    }
+
+    SystemClock clock_;
+    SystemRandom random_;
+    RealFs fs_;
+    Logger log_{LogLevel::off};
+    Env env_{clock_, random_, fs_, log_};
+    std::string directory_;
+};
+
+TEST_F(StoreRaceTest, WritersReadersDeletionsAndCheckpointsDoNotDisturbOneAnother) {
+    constexpr int kWriters = 6;
+    constexpr int kTurns = 60;
+    auto store = open();
+    std::atomic<std::uint64_t> heard = 0;
+    store->listen([&](const CommittedLines& lines) { heard += lines.parts.size(); });
+    std::atomic<std::uint64_t> appended = 0;
+    std::atomic<int> failures = 0;
+    std::atomic<bool> done = false;
+    SessionCreated shared;
+    shared.id = IdSource(clock_, random_).make<SessionId>();
+    ASSERT_TRUE(store->commit_and_wait(make_commit(shared.id, 0, {shared})));
+    ++appended;
+
+    const auto write = [&] {
+        IdSource ids(clock_, random_);
+        for (int turn = 0; turn < kTurns; ++turn) {
+            SessionCreated own;
+            own.id = ids.make<SessionId>();
+            const MessageUser message{ids.make<MessageId>(), text_content("hello"), false, {}};
+            Commit commit = make_commit(own.id, 0, {own, message});
+            commit.appends.push_back({shared.id, std::nullopt, {message}});
+            if (!store->commit_and_wait(std::move(commit))) ++failures;
+            appended += 2;
+            const auto state = store->load(own.id);
+            if (!state || (*state)->last_seq != 2) ++failures;
+            if (turn % 3 != 0) continue;
+            const Result<DeletePlan> plan = plan_delete(**state);
+            Commit gone = make_commit(own.id, 2, plan->session);
+            gone.appends.push_back({system_log(), std::nullopt, plan->system});
+            if (!store->commit_and_wait(std::move(gone))) ++failures;
+            appended += 2;
+        }
+    };
+    const auto read = [&] {
+        while (!done) {
+            for (const SessionSummary& row : store->list({})) {
+                const auto lines = store->read(row.id, 1, 1000);
+                if (!lines && lines.error().reason != "session_gone" &&
+                    lines.error().kind != ErrorKind::not_found) {
+                    ++failures;
+                }
+            }
+            (void)store->pending({});
+            (void)store->read_commits({}, 10);
+            (void)store->health();
+        }
+    };
+    const auto checkpoint = [&] {
+        while (!done) {
+            if (!store->checkpoint()) ++failures;
+        }
+    };
+    std::vector<std::thread> writers;
+    for (int i = 0; i < kWriters; ++i)
+        writers.emplace_back(write);
+    std::thread reader(read);
+    std::thread house(checkpoint);
+    for (std::thread& writer : writers)
+        writer.join();
+    done = true;
+    reader.join();
+    house.join();
+
+    EXPECT_EQ(failures, 0);
+    EXPECT_EQ(heard, appended);
+    EXPECT_EQ((*store->load(shared.id))->last_seq, 1U + kWriters * kTurns);
+    ASSERT_TRUE(store->close());
+    const Result<VerifyReport> report = verify(env_, directory_, VerifyMode::look);
+    ASSERT_TRUE(report);
+    for (const Finding& finding : report->findings)
+        ADD_FAILURE() << finding.file << finding.what;
+    EXPECT_EQ((*open()->load(shared.id))->last_seq, 1U + kWriters * kTurns);
+}
+
+// P3 at the store: of many commits that expect the same end, one wins.
+TEST_F(StoreRaceTest, OfManyCommitsThatExpectTheSameEndOneWins) {
+    constexpr int kRounds = 200;
+    constexpr int kRacers = 4;
+    auto store = open();
+    IdSource ids(clock_, random_);
+    SessionCreated created;
+    created.id = ids.make<SessionId>();
+    ASSERT_TRUE(store->commit_and_wait(make_commit(created.id, 0, {created})));
+    for (Seq round = 1; round <= kRounds; ++round) {
+        std::atomic<int> won = 0;
+        std::atomic<int> answered = 0;
+        std::vector<std::thread> racers;
+        for (int i = 0; i < kRacers; ++i) {
+            racers.emplace_back([&] {
+                const MessageUser message{MessageId("msg_1"), text_content("mine"), false, {}};
+                const Result<Committed> result =
+                    store->commit_and_wait(make_commit(created.id, round, {message}));
+                if (result) ++won;
+                if (result || result.error().reason == "log_moved") ++answered;
+            });
+        }
+        for (std::thread& racer : racers)
+            racer.join();
+        ASSERT_EQ(won, 1);
+        ASSERT_EQ(answered, kRacers);
+    }
+}
+
+}  // namespace
+}  // namespace rouse
