@@ -6,7 +6,9 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 
 find_program(ROUSE_CCACHE ccache)
 if(ROUSE_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER "${ROUSE_CCACHE}")
+    # Two clones of the tree share what they compile.
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}"
+        CCACHE_NOHASHDIR=1 "${ROUSE_CCACHE}")
 endif()
 find_program(ROUSE_LLD NAMES ld.lld-19 ld.lld)
 if(ROUSE_LLD)
