@@ -324,6 +324,11 @@ Task<Result<void>> TurnRunner::generate() {
                             std::to_string(settings_->options.max_iterations) +
                             " model calls; raise max_iterations or look at its tools");
     }
+    if (has_session()) {
+        Result<std::optional<Message>> mail = co_await request_.session->new_mail();
+        if (!mail) co_return mail.error();
+        if (*mail) turn_.push_back(**std::move(mail));
+    }
     HookContext context = turn_context(HookPoint::pre_generation);
     Result<void> agreed = co_await call_hooks(HookPoint::pre_generation, context);
     if (!agreed) co_return agreed;
