@@ -2,6 +2,7 @@
 
 // From configuration to agents and tools that work.
 
+#include "app/model_maker.h"
 #include "base/clock.h"
 #include "config/config.h"
 #include "net/http_client.h"
@@ -15,6 +16,7 @@ struct CatalogueParts {
     HttpClient& http;
     ChildPlanner& children;
     std::string public_url;  // where callbacks reach us
+    Variables variables;     // of the environment
 };
 
 // invalid, with what is wrong: a script that cannot be read, a schema that is none.

@@ -90,6 +90,8 @@ struct Folder {
         step();
         state.recovery.in_a_row = 0;
         state.usage += r.usage;
+        add_paid_tokens(state.unapproved_tokens, r.usage);
+        if (state.run) add_paid_tokens(state.run->unapproved_tokens, r.usage);
         state.calls.clear();
         for (const Block& block : r.content) {
             const auto* use = block.get_if<ToolUseBlock>();
@@ -98,8 +100,10 @@ struct Folder {
     }
 
     void operator()(const RunStarted& r) const {
-        state.run = Run{r.run_id,    r.boot_id, at,    std::nullopt, std::nullopt,
-                        r.continues, {},        false, std::nullopt, std::nullopt};
+        const bool goes_on = state.run && !r.continues.empty();
+        const std::int64_t paid = goes_on ? state.run->unapproved_tokens : 0;
+        state.run = Run{r.run_id, r.boot_id, at,           std::nullopt, std::nullopt, r.continues,
+                        {},       false,     std::nullopt, std::nullopt, paid};
         state.recovery.last_boot_seen = r.boot_id;
         state.recovery.interruption.reset();
         if (r.continues.empty()) state.queued = 0;
@@ -117,7 +121,7 @@ struct Folder {
             }
             return;
         }
-        wait = Wait{r.wait_id, r.wait_kind, seq, r.resume_token_id, r.deadline_at};
+        wait = Wait{r.wait_id, r.wait_kind, seq, r.resume_token_id, r.deadline_at, r.prompt};
         drop_settled(state);
         std::erase_if(state.tokens, [&](const Token& t) { return t.wait_id != r.wait_id; });
     }
@@ -126,6 +130,9 @@ struct Folder {
         if (!state.run || state.run->run_id != r.run_id) return;
         state.run->wait.reset();
         state.run->resume_unapplied = true;
+        if (r.reason != ResumeReason::input) return;
+        state.run->unapproved_tokens = 0;
+        state.unapproved_tokens = 0;
     }
     void operator()(const RunRedriven& r) const { drive(r.run_id, r.boot_id); }
     void operator()(const RunRetrying& r) const {

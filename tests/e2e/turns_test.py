@@ -41,7 +41,7 @@ class Turns(kit.Case):
         number = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
         names = ["note", "job", "fail", "quick"]
         return kit.Setup(
-            agents=[{"name": "helper", "script": script, "tools": names},
+            agents=[{"name": "helper", "script": script, "tools": names, "retries": 0},
                     {"name": "orderly", "script": script, "tools": names, "parallel": False},
                     {"name": "brief", "script": script, "tools": names, "max_iterations": 3}],
             tools=[{"name": "note", "kind": "exec", "command": ["/bin/sh", "-c", notes], "parameters": number},
