@@ -77,6 +77,7 @@ CallSpec any_spec(SeededRandom& rng) {
     }
     spec.approval = one_in(rng, 4);
     spec.local = one_in(rng, 8);
+    spec.ask = spec.local && one_in(rng, 2);
     return spec;
 }
 
@@ -385,6 +386,7 @@ PendingCreated SessionDriver::pending_of(const TurnCall& call, const CallSpec& s
     created.input_digest = sha256_hex("{}");
     if (spec.timeout) created.expires_at = clock_.now() + *spec.timeout;
     if (spec.local) created.local_boot = boot_;
+    created.ask_if_unknown = spec.ask;
     return created;
 }
 

@@ -68,10 +68,14 @@ class Session {
     virtual Task<Result<void>> add_user(Message message);  // said by a hook, mid-turn
     // Returns when it is safe to begin: after a crash it will be seen that the calls may have run.
     virtual Task<Result<void>> calls_starting(std::vector<CallId> calls);
-    // For tools whose answer comes later: the same calls, with the ids under which they are pending
-    // once this returns. Somebody outside may settle them from then on.
-    virtual Task<Result<std::vector<PendingToolCall>>> calls_pending(
-        std::vector<PendingToolCall> calls);
+    // For tools whose answer comes later: the ids under which the calls are pending once this
+    // returns. Somebody outside may settle them from then on.
+    struct Starting {
+        PendingToolCall call;
+        bool local = false;           // as ToolSpec::local
+        bool ask_if_unknown = false;  // as ToolAnnotations::ask_if_unknown
+    };
+    virtual Task<Result<std::vector<PendingId>>> calls_pending(std::vector<Starting> calls);
     struct Started {
         PendingToolCall call;
         std::string external_ref;

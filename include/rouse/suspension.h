@@ -43,8 +43,8 @@ struct PendingToolCall {
     static constexpr auto fields() {
         using S = PendingToolCall;
         return std::tuple(required("id", &S::id), required("name", &S::name),
-                          required("input", &S::input), field("prompt", &S::prompt),
-                          field("metadata", &S::metadata), required("reason", &S::reason),
+                          required("input", &S::input), nullable("prompt", &S::prompt),
+                          nullable("metadata", &S::metadata), required("reason", &S::reason),
                           field("pending_id", &S::pending_id), field("waits_for", &S::waits_for),
                           field("timeout_ms", &S::timeout_ms));
     }

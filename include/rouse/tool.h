@@ -71,6 +71,7 @@ struct ToolSpec {
     // an id that the outside may be told, before the tool is asked; `timeout` is how long it may
     // take from then on.
     bool async = false;
+    bool local = false;  // what it starts runs in this process: after a crash nobody will answer
     std::optional<Milliseconds> timeout = {};
 };
 

@@ -104,6 +104,14 @@ Result<void> DurableSession::read_from(Seq seq) {
     return Error(ErrorKind::not_found, "session_gone", "session " + id_.text() + " was deleted");
 }
 
+void DurableSession::take_over(Seq first, const Records& records) {
+    const bool continues = stale_ ? first == 1 && state_.last_seq == 0 : first == sent_ + 1;
+    if (!continues || writing_ || !kept_.empty()) return;
+    fold_ahead(records);
+    sent_ = state_.last_seq;
+    stale_ = false;
+}
+
 void DurableSession::note(const Record& record) {
     fold(state_, record);
     transcript_.fold(record);
@@ -383,17 +391,19 @@ PendingCreated DurableSession::created(const PendingToolCall& call, Timestamp at
     return record;
 }
 
-Task<Result<std::vector<PendingToolCall>>> DurableSession::calls_pending(
-    std::vector<PendingToolCall> calls) {
+Task<Result<std::vector<PendingId>>> DurableSession::calls_pending(std::vector<Starting> calls) {
     Records records;
-    for (PendingToolCall& call : calls) {
-        PendingCreated record = created(call, now());
-        call.pending_id = record.pending_id;
+    std::vector<PendingId> ids;
+    for (const Starting& starting : calls) {
+        PendingCreated record = created(starting.call, now());
+        if (starting.local) record.local_boot = boot_;
+        record.ask_if_unknown = starting.local && starting.ask_if_unknown;
+        ids.push_back(record.pending_id);
         records.emplace_back(std::move(record));
     }
     const Plan plan = [records](const SessionState&) { return Result<Records>(records); };
     if (Result<void> written = co_await write(plan); !written) co_return written.error();
-    co_return calls;
+    co_return ids;
 }
 
 // Goes along with the commit that parks the turn: after a crash in between, the call waits all the

@@ -27,6 +27,9 @@ class DurableSession final : public Session {
 
     // Reads what was written to the log since this object last looked.
     Result<void> refresh();
+    // Somebody else has just committed these: they need not be read. Ignored where they do not
+    // continue what this object has seen.
+    void take_over(Seq first, const Records& records);
     // With what is not on disk yet.
     const SessionState& state() const { return state_; }
 
@@ -44,8 +47,7 @@ class DurableSession final : public Session {
     Task<Result<void>> add_assistant(AssistantStep step) override;
     Task<Result<void>> add_user(Message message) override;
     Task<Result<void>> calls_starting(std::vector<CallId> calls) override;
-    Task<Result<std::vector<PendingToolCall>>> calls_pending(
-        std::vector<PendingToolCall> calls) override;
+    Task<Result<std::vector<PendingId>>> calls_pending(std::vector<Starting> calls) override;
     Task<Result<void>> call_started(Started started) override;
     Task<Result<ToolResult>> call_ended(CallId call, ToolResult result) override;
     Task<Result<void>> accept_answers(Answers answers) override;

@@ -37,9 +37,8 @@ Task<Result<void>> Session::add_user(Message /*message*/) {
 Task<Result<void>> Session::calls_starting(std::vector<CallId> /*calls*/) {
     co_return Result<void>();
 }
-Task<Result<std::vector<PendingToolCall>>> Session::calls_pending(
-    std::vector<PendingToolCall> calls) {
-    co_return calls;
+Task<Result<std::vector<PendingId>>> Session::calls_pending(std::vector<Starting> calls) {
+    co_return std::vector<PendingId>(calls.size());
 }
 Task<Result<void>> Session::call_started(Started /*started*/) {
     co_return Result<void>();

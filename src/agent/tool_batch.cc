@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "domain/recovery_plan.h"
+
 namespace rouse {
 namespace {
 
@@ -171,8 +173,7 @@ PendingToolCall make_approval(const BatchCall& call) {
 
 PendingToolCall make_question(const BatchCall& call) {
     Suspend suspend;
-    suspend.prompt = "The process died while " + call.name +
-                     " ran, and it may have done its work. How did it go?";
+    suspend.prompt = lost_call_question(call.name);
     suspend.waits_for = WaitsFor::person;
     return make_pending(call, suspend);
 }

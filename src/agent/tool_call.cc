@@ -154,17 +154,20 @@ Task<Result<void>> ToolCaller::announce(std::vector<BatchCall*> calls) {
 }
 
 Task<Result<void>> ToolCaller::make_calls_pending(std::vector<BatchCall*> calls) {
-    std::vector<PendingToolCall> pending;
+    std::vector<Session::Starting> starting;
     for (const BatchCall* call : calls) {
+        const ToolSpec& spec = settings_.find_tool(call->name)->tool->spec();
         Suspend suspend;
-        suspend.timeout = settings_.find_tool(call->name)->tool->spec().timeout;
-        pending.push_back(make_pending(*call, suspend));
+        suspend.timeout = spec.timeout;
+        const bool asks =
+            spec.annotations.ask_if_unknown.value_or(settings_.options.ask_if_unknown);
+        starting.push_back({make_pending(*call, suspend), spec.local, asks});
     }
-    const Result<std::vector<PendingToolCall>> made =
-        co_await session_->calls_pending(std::move(pending));
+    const Result<std::vector<PendingId>> made =
+        co_await session_->calls_pending(std::move(starting));
     if (!made) co_return made.error();
     for (std::size_t i = 0; i < calls.size(); ++i)
-        calls[i]->pending_id = made->at(i).pending_id;
+        calls[i]->pending_id = made->at(i);
     co_return Result<void>();
 }
 

@@ -59,6 +59,12 @@ ToolSpec spec_of(const ToolConfig& tool) {
     return spec;
 }
 
+// Of the request or the program; a job that it starts has a time of its own.
+Milliseconds time_of_one_call(const ToolConfig& tool) {
+    constexpr Milliseconds kNever = std::chrono::hours(366 * 24);
+    return tool.async ? tool.start_timeout : tool.timeout.value_or(kNever);
+}
+
 std::shared_ptr<Tool> make_http(const ToolConfig& tool, const CatalogueParts& parts) {
     HttpToolOptions options;
     options.spec = spec_of(tool);
@@ -66,24 +72,24 @@ std::shared_ptr<Tool> make_http(const ToolConfig& tool, const CatalogueParts& pa
     options.url = tool.url;
     for (const auto& [name, value] : tool.headers)
         options.headers.emplace_back(name, value.value.reveal());
-    options.timeout = tool.async || !tool.timeout ? tool.start_timeout : *tool.timeout;
+    options.timeout = time_of_one_call(tool);
     options.response_bytes = tool.output_bytes;
-    options.callback_base = parts.public_url;
-    options.secret_name = tool.callback_secret.variable;
+    options.callback = {parts.public_url, tool.callback_secret.variable};
     options.proxy = "env";
     options.allow_private_addresses = true;  // whoever writes the configuration may
     return make_http_tool(std::move(options), parts.http);
 }
 
-std::shared_ptr<Tool> make_exec(const ToolConfig& tool) {
+std::shared_ptr<Tool> make_exec(const ToolConfig& tool, const CatalogueParts& parts) {
     ExecToolOptions options;
     options.spec = spec_of(tool);
     options.command = tool.command;
     for (const auto& [name, value] : tool.env)
         options.env.emplace_back(name, value.value.reveal());
     options.cwd = tool.cwd;
-    if (tool.timeout) options.timeout = *tool.timeout;
+    options.timeout = time_of_one_call(tool);
     options.output_bytes = tool.output_bytes;
+    options.callback = {parts.public_url, tool.callback_secret.variable};
     return make_exec_tool(std::move(options));
 }
 
@@ -144,12 +150,8 @@ struct Building {
                 break;
             case ToolConfig::Kind::exec:
                 definition.kind = "exec";
-                if (tool.async) {
-                    return invalid("tool " + tool.name +
-                                   ": exec tools are not async in this "
-                                   "version; use kind = \"external\" and let a worker claim it");
-                }
-                made = make_exec(tool);
+                if (tool.async) definition.settled_by = SettledBy::outside;
+                made = make_exec(tool, parts);
                 break;
             case ToolConfig::Kind::external: {
                 definition.kind = "external";
@@ -159,9 +161,7 @@ struct Building {
                 break;
             }
         }
-        if (tool.detach_after) {
-            return invalid("tool " + tool.name + ": detach_after is not available in this version");
-        }
+        if (tool.detach_after) made = parts.detached.wrap(std::move(made), *tool.detach_after);
         return add(std::move(made), std::move(definition));
     }
 

@@ -7,6 +7,7 @@
 #include "config/config.h"
 #include "net/http_client.h"
 #include "runtime/child_planner.h"
+#include "runtime/detached_calls.h"
 #include "runtime/registry.h"
 
 namespace rouse::app {
@@ -15,6 +16,7 @@ struct CatalogueParts {
     Clock& clock;
     HttpClient& http;
     ChildPlanner& children;
+    DetachedCalls& detached;
     std::string public_url;  // where callbacks reach us
     Variables variables;     // of the environment
 };

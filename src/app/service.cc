@@ -85,6 +85,7 @@ HttpLimits http_limits(const LimitsConfig& config) {
     limits.header_fields = config.header_fields;
     limits.body_bytes = config.body_bytes;
     limits.connections = config.connections;
+    limits.connections_per_address = config.connections_per_address;
     limits.header_time = std::chrono::ceil<std::chrono::seconds>(config.header_time);
     limits.request_time = std::chrono::ceil<std::chrono::seconds>(config.request_time);
     limits.idle_time = std::chrono::ceil<std::chrono::seconds>(config.idle_time);
@@ -113,6 +114,10 @@ class Service {
                    [this](SessionId id) { return coordinator_.sweep(std::move(id)); }),
           coordinator_(
               {env_, store_, boot_id_, registry_, system_, companions_, driver_, sweeper_}),
+          detached_(env_.log, work_.get_executor(),
+                    [this](PendingId id, Settlement settlement) {
+                        return settle(std::move(id), std::move(settlement));
+                    }),
           claims_(store_, coordinator_, registry_, work_.get_executor()),
           outbox_(
               env_, system_, work_.get_executor(),
@@ -166,7 +171,11 @@ class Service {
 
     CatalogueParts catalogue_parts() {
         const std::string& configured = options_.config.server.public_url;
-        return {env_.clock, http_client_, children_, configured.empty() ? url_ : configured,
+        return {env_.clock,
+                http_client_,
+                children_,
+                detached_,
+                configured.empty() ? url_ : configured,
                 [this](const std::string& name) { return secret(name); }};
     }
 
@@ -207,7 +216,16 @@ class Service {
         for (const Record& record : log ? *log : std::vector<Record>())
             said.fold(record);
         const Viewer viewer{boot_id_, env_.clock.now(), false};
-        return session_json(**state, said, std::nullopt, store_->log_bytes(id), viewer);
+        return session_json(**state, open_inputs(**state, said), std::nullopt,
+                            store_->log_bytes(id), viewer);
+    }
+
+    Task<Result<void>> settle(PendingId id, Settlement settlement) {
+        const Coordinator::Note no_note;
+        const Result<Reply> settled =
+            co_await coordinator_.settle(std::move(id), std::move(settlement), no_note);
+        if (!settled) co_return settled.error();
+        co_return Result<void>();
     }
 
     Task<Result<int>> send_webhook(WebhookPost post) {
@@ -232,6 +250,7 @@ class Service {
         };
         effects.webhook_queued = [this] { outbox_.wake(); };
         effects.call_waits = [this] { claims_.call_waits(); };
+        effects.call_closed = [this](const PendingId& id) { detached_.stop(id); };
         effects.run_given_up = [this](const SessionId& id) {
             asio::co_spawn(work_, coordinator_.cancel_children(id),
                            [](const std::exception_ptr&) {});
@@ -303,7 +322,9 @@ class Service {
             service.claims_.close();
             service.retention_stopped_ = true;
             service.retention_.cancel();
-            co_await service.driver_.shut_down(service.options_.config.limits.shutdown_time / 2);
+            const Milliseconds grace = service.options_.config.limits.shutdown_time / 2;
+            co_await service.driver_.shut_down(grace);
+            co_await service.detached_.shut_down(grace / 2);
             Commit stopped = make_commit(system_log(), std::nullopt,
                                          Records(1, BootStopped{service.boot_id_, {}}));
             (void)co_await commit_async(*service.store_, std::move(stopped));
@@ -334,6 +355,7 @@ class Service {
     RunDriver driver_;
     Sweeper sweeper_;
     Coordinator coordinator_;
+    DetachedCalls detached_;
     ClaimDesk claims_;
     Outbox outbox_;
     EventHub hub_;

@@ -86,6 +86,9 @@ struct Describe {
     std::string operator()(const PendingWaiting& r) const { return with(r.reason, r.prompt); }
     std::string operator()(const PendingProcessing& r) const { return r.worker; }
     std::string operator()(const PendingProgress& r) const { return describe_progress(r.progress); }
+    std::string operator()(const PendingExpiring& r) const {
+        return "its time is nearly over" + until(r.expires_at);
+    }
     std::string operator()(const PendingCompleted& r) const {
         return with(r.call_id.text, text_of(r.result.content));
     }

@@ -142,7 +142,7 @@ TEST_F(ApprovalTest, AnOrdinaryCallHasNothingToDecide) {
     SessionDriver session(1);
     session.begin({CallSpec{.waits_for = WaitsFor::person}});
     for (const Decision& decision : {approve(), deny("no")}) {
-        EXPECT_EQ(reason_of(session.decide(session.pending(0), decision)), "not_waiting");
+        EXPECT_EQ(reason_of(session.decide(session.pending(0), decision)), "result_required");
     }
 }
 

@@ -254,7 +254,8 @@ bool read_fields(const std::vector<JsonMember>& members, T& value) {
             const auto get = [&](const auto& f) {
                 for (const JsonMember& member : members) {
                     if (member.key != f.name) continue;
-                    ok = ok && read(member.value, value.*f.member);
+                    const bool none = f.presence == Presence::nullable && member.value == "null";
+                    ok = ok && (none || read(member.value, value.*f.member));
                     ++used;
                     return;
                 }

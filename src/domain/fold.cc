@@ -181,19 +181,27 @@ struct Folder {
         call.webhook_url = r.webhook_url;
         call.webhook_secret_env = r.webhook_secret_env;
         call.local_boot = r.local_boot;
+        call.ask_if_unknown = r.ask_if_unknown;
         state.pending.push_back(std::move(call));
         set_phase(state, r.call_id, CallPhase::pending);
     }
     void operator()(const PendingWaiting& r) const {
         PendingCall* call = find(state, r.pending_id);
         if (call == nullptr || !is_open(call->status)) return;
-        if (r.expires_at) call->expires_at = r.expires_at;
+        if (r.expires_at) {
+            call->expires_at = r.expires_at;
+            call->warned = false;
+        }
         if (!r.external_ref.empty()) call->external_ref = r.external_ref;
         if (r.estimated_ms) call->estimated_ms = r.estimated_ms;
         if (!r.prompt.empty()) call->prompt = r.prompt;
         if (!r.metadata.absent()) call->metadata = r.metadata;
         if (r.reason == "extended") return;  // whoever works on it goes on
         if (r.reason == "started") call->started_at = at;
+        if (r.reason == "outcome_unknown") {
+            call->local_boot = {};
+            call->waits_for = WaitsFor::person;
+        }
         call->status = PendingStatus::waiting;
         call->worker.clear();
         call->lease_until.reset();
@@ -209,6 +217,9 @@ struct Folder {
     void operator()(const PendingProgress& r) const {
         PendingCall* call = find(state, r.pending_id);
         if (call != nullptr && is_open(call->status)) call->progress = r.progress;
+    }
+    void operator()(const PendingExpiring& r) const {
+        if (PendingCall* call = find(state, r.pending_id)) call->warned = true;
     }
     void operator()(const PendingCompleted& r) const {
         settle(r.pending_id, PendingStatus::completed, r.digest);

@@ -407,26 +407,28 @@ struct PendingCreated {
     std::string webhook_url;
     std::string webhook_secret_env;  // the name of the variable, never the secret
     BootId local_boot;               // set while the call runs inside this very process
+    bool ask_if_unknown = false;     // a person says how it went if that process dies
     ROUSE_RECORD(PendingCreated, "pending.created");
     static constexpr auto fields() {
         using S = PendingCreated;
-        return std::tuple(required("pending_id", &S::pending_id), field("run_id", &S::run_id),
-                          required("call_id", &S::call_id), field("message_id", &S::message_id),
-                          field("part_id", &S::part_id), field("tool", &S::tool),
-                          required("waits_for", &S::waits_for), field("reason", &S::reason),
-                          field("prompt", &S::prompt), field("metadata", &S::metadata),
-                          field("input_digest", &S::input_digest), field("input", &S::input),
-                          field("expires_at", &S::expires_at),
-                          field("webhook_url", &S::webhook_url),
-                          field("webhook_secret_env", &S::webhook_secret_env),
-                          field("local_boot", &S::local_boot));
+        return std::tuple(
+            required("pending_id", &S::pending_id), field("run_id", &S::run_id),
+            required("call_id", &S::call_id), field("message_id", &S::message_id),
+            field("part_id", &S::part_id), field("tool", &S::tool),
+            required("waits_for", &S::waits_for), field("reason", &S::reason),
+            field("prompt", &S::prompt), field("metadata", &S::metadata),
+            field("input_digest", &S::input_digest), field("input", &S::input),
+            field("expires_at", &S::expires_at), field("webhook_url", &S::webhook_url),
+            field("webhook_secret_env", &S::webhook_secret_env),
+            field("local_boot", &S::local_boot), field("ask_if_unknown", &S::ask_if_unknown));
     }
 };
 
 // The call waits (again): the outside confirmed the start, a lease ended, or its time was moved.
 struct PendingWaiting {
     PendingId pending_id;
-    std::string reason;  // started, released, lease_expired, process_restart, extended
+    // started, released, lease_expired, process_restart, extended, outcome_unknown
+    std::string reason;
     std::string external_ref;
     std::optional<std::int64_t> estimated_ms;
     std::optional<Timestamp> expires_at;
@@ -462,6 +464,17 @@ struct PendingProgress {
     static constexpr auto fields() {
         return std::tuple(required("pending_id", &PendingProgress::pending_id),
                           required("progress", &PendingProgress::progress));
+    }
+};
+
+// Most of its time is over; written where somebody wants to be told.
+struct PendingExpiring {
+    PendingId pending_id;
+    Timestamp expires_at{};
+    ROUSE_RECORD(PendingExpiring, "pending.expiring");
+    static constexpr auto fields() {
+        return std::tuple(required("pending_id", &PendingExpiring::pending_id),
+                          required("expires_at", &PendingExpiring::expires_at));
     }
 };
 
@@ -706,11 +719,11 @@ using RecordBody =
                  MessageUser, MessageAssistant, MessageSystem, RunStarted, RunWaiting, RunResumed,
                  RunRedriven, RunRetrying, ContextRepaired, RunCompleted, RunFailed, RunCancelled,
                  RunInterrupted, ToolStarted, ToolCompleted, ToolFailed, PendingCreated,
-                 PendingWaiting, PendingProcessing, PendingProgress, PendingCompleted,
-                 PendingFailed, PendingExpired, PendingCancelled, PendingApproved, TokenMinted,
-                 TokenConsumed, TokenRevoked, TokenExpired, InboxReceived, InboxPresented,
-                 InboxHandled, InboxDropped, OutboxSent, BootStarted, BootRecovered, BootStopped,
-                 StatusDerived, UnknownRecord>;
+                 PendingWaiting, PendingProcessing, PendingProgress, PendingExpiring,
+                 PendingCompleted, PendingFailed, PendingExpired, PendingCancelled, PendingApproved,
+                 TokenMinted, TokenConsumed, TokenRevoked, TokenExpired, InboxReceived,
+                 InboxPresented, InboxHandled, InboxDropped, OutboxSent, BootStarted, BootRecovered,
+                 BootStopped, StatusDerived, UnknownRecord>;
 
 struct Record {
     Seq seq = 0;

@@ -189,17 +189,17 @@ TEST(RecordTest, KindsAreThoseOfTheFormat) {
     std::set<std::string> kinds;
     each_kind([&](const auto& kind) { kinds.insert(std::string(kind.kKind)); });
     const std::set<std::string> want = {
-        "session.created",   "session.updated", "session.forked",     "session.compacted",
-        "session.deleted",   "message.user",    "message.assistant",  "message.system",
-        "run.started",       "run.waiting",     "run.resumed",        "run.redriven",
-        "run.retrying",      "run.completed",   "run.failed",         "run.cancelled",
-        "run.interrupted",   "tool.started",    "tool.completed",     "tool.failed",
-        "pending.created",   "pending.waiting", "pending.processing", "pending.progress",
-        "pending.completed", "pending.failed",  "pending.expired",    "pending.cancelled",
-        "pending.approved",  "token.minted",    "token.consumed",     "token.revoked",
-        "token.expired",     "inbox.received",  "inbox.presented",    "inbox.handled",
-        "inbox.dropped",     "outbox.sent",     "boot.started",       "boot.recovered",
-        "boot.stopped",      "status.derived",  "context.repaired"};
+        "session.created",   "session.updated",   "session.forked",     "session.compacted",
+        "session.deleted",   "message.user",      "message.assistant",  "message.system",
+        "run.started",       "run.waiting",       "run.resumed",        "run.redriven",
+        "run.retrying",      "run.completed",     "run.failed",         "run.cancelled",
+        "run.interrupted",   "tool.started",      "tool.completed",     "tool.failed",
+        "pending.created",   "pending.waiting",   "pending.processing", "pending.progress",
+        "pending.expiring",  "pending.completed", "pending.failed",     "pending.expired",
+        "pending.cancelled", "pending.approved",  "token.minted",       "token.consumed",
+        "token.revoked",     "token.expired",     "inbox.received",     "inbox.presented",
+        "inbox.handled",     "inbox.dropped",     "outbox.sent",        "boot.started",
+        "boot.recovered",    "boot.stopped",      "status.derived",     "context.repaired"};
     EXPECT_EQ(kinds, want);
 }
 

@@ -44,7 +44,12 @@ Records release_calls(const SessionState& state, const BootId& boot) {
     Records records;
     for (const PendingCall& call : state.pending) {
         if (!is_open(call.status)) continue;
-        if (!call.local_boot.empty() && call.local_boot != boot) {
+        const bool lost = !call.local_boot.empty() && call.local_boot != boot;
+        if (lost && call.ask_if_unknown) {
+            PendingWaiting asks{call.pending_id, "outcome_unknown", {}, {}, {}, {}, {}, {}};
+            asks.prompt = lost_call_question(call.tool);
+            records.emplace_back(std::move(asks));
+        } else if (lost) {
             records.emplace_back(PendingFailed{call.pending_id,
                                                call.call_id,
                                                std::string(kOutcomeUnknown),
@@ -102,6 +107,10 @@ RecoveryPlan plan_recovery(const SessionState& state, const BootFacts& facts) {
     planner.add({interrupted(planner.state(), InterruptReason::process_restart),
                  StatusDerived{SessionStatus::interrupted_startup, {}}});
     return planner.finish(RecoveryAction::interrupted);
+}
+
+std::string lost_call_question(const std::string& tool) {
+    return "The process died while " + tool + " ran, and it may have done its work. How did it go?";
 }
 
 Records plan_shutdown(const SessionState& state) {

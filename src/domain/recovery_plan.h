@@ -32,6 +32,9 @@ struct RecoveryPlan {
 
 RecoveryPlan plan_recovery(const SessionState& state, const BootFacts& facts);
 
+// For the person who is asked about a call that may or may not have done its work.
+std::string lost_call_question(const std::string& tool);
+
 // A clean shutdown: what computes is marked as left, what is parked stays.
 Records plan_shutdown(const SessionState& state);
 

@@ -117,6 +117,14 @@ void local_started(SessionDriver& d) {
 void parked_on_local(SessionDriver& d) {
     d.begin({CallSpec{.local = true}});
 }
+void parked_on_local_that_asks(SessionDriver& d) {
+    d.begin({CallSpec{.local = true, .ask = true}});
+}
+void local_that_asks_started(SessionDriver& d) {
+    d.begin();
+    d.commit(d.say(1));
+    d.commit(d.start_async(CallSpec{.local = true, .ask = true}));
+}
 void parked_on_local_and_other(SessionDriver& d) {
     d.begin({CallSpec{.local = true}, CallSpec{}});
 }
@@ -281,6 +289,18 @@ INSTANTIATE_TEST_SUITE_P(
                      Action::resumed,
                      {"pending.failed", "token.consumed", "run.resumed"},
                      SessionStatus::running},
+        RecoveryCase{"ParkedOnLocalThatAsks",
+                     parked_on_local_that_asks,
+                     0ms,
+                     Action::repaired,
+                     {"pending.waiting"},
+                     SessionStatus::waiting},
+        RecoveryCase{"LocalThatAsksNotParked",
+                     local_that_asks_started,
+                     0ms,
+                     Action::parked,
+                     {"pending.waiting", "token.minted", "run.waiting"},
+                     SessionStatus::waiting},
         RecoveryCase{"ParkedOnLocalAndOther",
                      parked_on_local_and_other,
                      0ms,
@@ -390,6 +410,17 @@ TEST(RecoveryPlanTest, ACallInsideTheDeadProcessEndsAsUnknown) {
     driver.commit(driver.restart());
     EXPECT_EQ(driver.transcript().entries().back().parts.at(0).result,
               error_result("interrupted, outcome unknown"));
+}
+
+TEST(RecoveryPlanTest, APersonIsAskedAboutACallInsideTheDeadProcess) {
+    SessionDriver driver(1);
+    local_that_asks_started(driver);
+    driver.commit(driver.restart());
+    const PendingCall& call = driver.state().pending.at(0);
+    EXPECT_EQ(call.waits_for, WaitsFor::person);
+    EXPECT_EQ(call.prompt, lost_call_question(call.tool));
+    EXPECT_EQ(driver.state().run->wait->kind, WaitKind::person);
+    EXPECT_EQ(kinds_of(*driver.restart()), Kinds{});  // asked once
 }
 
 // ---- three in a row --------------------------------------------------------------------------

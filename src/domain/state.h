@@ -61,7 +61,9 @@ struct PendingCall {
     std::string webhook_url;
     std::string webhook_secret_env;
     BootId local_boot;
-    std::string digest;  // of what settled it
+    bool ask_if_unknown = false;
+    bool warned = false;  // that its time is nearly over
+    std::string digest;   // of what settled it
     bool approved = false;
     friend bool operator==(const PendingCall&, const PendingCall&) = default;
     static constexpr auto fields() {
@@ -79,10 +81,18 @@ struct PendingCall {
             field("lease_until", &S::lease_until), field("progress", &S::progress),
             field("webhook_url", &S::webhook_url),
             field("webhook_secret_env", &S::webhook_secret_env),
-            field("local_boot", &S::local_boot), field("digest", &S::digest),
+            field("local_boot", &S::local_boot), field("ask_if_unknown", &S::ask_if_unknown),
+            field("warned", &S::warned), field("digest", &S::digest),
             field("approved", &S::approved));
     }
 };
+
+// When most of a call's time is over.
+inline std::optional<Timestamp> warning_time(Timestamp created,
+                                             const std::optional<Timestamp>& expires) {
+    if (!expires) return std::nullopt;
+    return created + (*expires - created) * 4 / 5;
+}
 
 enum class TokenStatus : std::uint8_t { active, consumed, revoked, expired };
 template <>

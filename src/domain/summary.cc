@@ -54,7 +54,7 @@ SessionSummary summarize(const SessionState& state) {
         if (!is_open(call.status)) continue;
         row.pending.push_back({call.pending_id, call.tool, call.status, call.waits_for,
                                call.created_at, call.expires_at, call.lease_until,
-                               !call.local_boot.empty()});
+                               !call.local_boot.empty(), call.warned});
     }
     return row;
 }
@@ -71,6 +71,16 @@ std::optional<Timestamp> next_due(const SessionSummary& summary) {
         consider(call.lease_until);
     }
     return due;
+}
+
+std::optional<Timestamp> next_warning(const SessionSummary& summary) {
+    std::optional<Timestamp> next;
+    if (summary.run.phase != RunPhase::parked) return next;
+    for (const PendingSummary& call : summary.pending) {
+        const std::optional<Timestamp> at = warning_time(call.created_at, call.expires_at);
+        if (!call.warned && at && (!next || *at < *next)) next = at;
+    }
+    return next;
 }
 
 }  // namespace rouse

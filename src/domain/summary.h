@@ -20,14 +20,16 @@ struct PendingSummary {
     Timestamp created_at{};
     std::optional<Timestamp> expires_at;
     std::optional<Timestamp> lease_until;
-    bool local = false;  // runs inside a process of ours
+    bool local = false;   // runs inside a process of ours
+    bool warned = false;  // that its time is nearly over
     friend bool operator==(const PendingSummary&, const PendingSummary&) = default;
     static constexpr auto fields() {
         using S = PendingSummary;
         return std::tuple(required("id", &S::pending_id), field("tool", &S::tool),
                           required("status", &S::status), required("for", &S::waits_for),
                           required("created", &S::created_at), field("expires", &S::expires_at),
-                          field("lease", &S::lease_until), field("local", &S::local));
+                          field("lease", &S::lease_until), field("local", &S::local),
+                          field("warned", &S::warned));
     }
 };
 
@@ -101,5 +103,7 @@ SessionSummary summarize(const SessionState& state);
 
 // The earliest time at which something is due: a call, a lease, the wait itself.
 std::optional<Timestamp> next_due(const SessionSummary& summary);
+// The earliest time at which somebody is to be told that a call expires soon.
+std::optional<Timestamp> next_warning(const SessionSummary& summary);
 
 }  // namespace rouse

@@ -89,12 +89,14 @@ struct WebhookQueued {
     std::string type;
     SessionId session_id;
     RawJson data;
+    Timestamp queued_at{};
     friend bool operator==(const WebhookQueued&, const WebhookQueued&) = default;
     static constexpr auto fields() {
         using S = WebhookQueued;
         return std::tuple(required("delivery_id", &S::delivery_id), required("url", &S::url),
                           field("secret_env", &S::secret_env), required("type", &S::type),
-                          field("session_id", &S::session_id), required("data", &S::data));
+                          field("session_id", &S::session_id), required("data", &S::data),
+                          field("queued_at", &S::queued_at));
     }
 };
 // An attempt failed. Without a next time, it was the last.

@@ -49,7 +49,6 @@ void SystemState::fold(const Record& record) {
     } else if (const auto queued = read_system_record<WebhookQueued>(record.body)) {
         DeliveryRow row;
         row.webhook = *queued;
-        row.queued_at = record.at;
         row.order = ++last_order;
         deliveries[queued->delivery_id] = std::move(row);
     } else if (const auto failed = read_system_record<WebhookFailed>(record.body)) {

@@ -47,7 +47,6 @@ struct AnsweredRow {
 
 struct DeliveryRow {
     WebhookQueued webhook;
-    Timestamp queued_at{};
     std::uint64_t order = 0;  // among all that were queued
     std::uint32_t attempts = 0;
     std::string error;
@@ -55,10 +54,9 @@ struct DeliveryRow {
     bool dead = false;
     static constexpr auto fields() {
         using S = DeliveryRow;
-        return std::tuple(required("webhook", &S::webhook), required("queued_at", &S::queued_at),
-                          field("order", &S::order), field("attempts", &S::attempts),
-                          field("error", &S::error), field("next_at", &S::next_at),
-                          field("dead", &S::dead));
+        return std::tuple(required("webhook", &S::webhook), field("order", &S::order),
+                          field("attempts", &S::attempts), field("error", &S::error),
+                          field("next_at", &S::next_at), field("dead", &S::dead));
     }
     friend bool operator==(const DeliveryRow&, const DeliveryRow&) = default;
 };

@@ -439,6 +439,20 @@ Result<Records> plan_release(const SessionState& state, const PendingId& pending
     return Records{PendingWaiting{pending_id, "released", {}, {}, {}, {}, {}, {}}};
 }
 
+Records plan_warnings(const SessionState& state, Timestamp now) {
+    Records records;
+    if (!state.is_parked()) return records;
+    for (const PendingCall& call : state.pending) {
+        const std::optional<Timestamp> at = warning_time(call.created_at, call.expires_at);
+        if (!is_open(call.status) || call.warned || !at) continue;
+        const Timestamp seen = clamped(state, now);
+        if (seen >= *at && seen < *call.expires_at) {
+            records.emplace_back(PendingExpiring{call.pending_id, *call.expires_at, {}});
+        }
+    }
+    return records;
+}
+
 Records plan_due(const SessionState& state, const BootId& boot, Timestamp now) {
     now = clamped(state, now);
     Records records;

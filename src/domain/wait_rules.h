@@ -113,4 +113,7 @@ Result<Records> plan_release(const SessionState& state, const PendingId& pending
 // What is due at `now`, in the order of its times, a call before its wait. Empty: nothing is.
 Records plan_due(const SessionState& state, const BootId& boot, Timestamp now);
 
+// The calls of which most of the time is over and nobody was told.
+Records plan_warnings(const SessionState& state, Timestamp now);
+
 }  // namespace rouse

@@ -405,7 +405,8 @@ TEST(WaitRulesTest, TheTwoDoorsKnowOfEachOther) {
     EXPECT_EQ(session.status(), SessionStatus::running);
     // The client whose answer got lost asks again with the token that the other door consumed.
     EXPECT_EQ(answer_of(try_resume(session, {one})), "duplicate");
-    EXPECT_EQ(answer_of(try_resume(session, {{kFirst, text_result("other")}})), "token_consumed");
+    EXPECT_EQ(answer_of(try_resume(session, {{kFirst, text_result("other")}})),
+              "conflicting_result");
 }
 
 // S3-39, S3-62: a wait that lost its token, or whose time is up, is over for both doors.

@@ -220,6 +220,37 @@ TEST(ExtendTest, TheEndOfTimeStaysReadable) {
 
 // ---- workers ---------------------------------------------------------------------------------
 
+// api 5: at 80 % of its time, once
+TEST(WarningTest, ACallIsWarnedOfWhenMostOfItsTimeIsOver) {
+    SessionDriver driver(1);
+    driver.begin({CallSpec{.timeout = 10h}, CallSpec{.timeout = std::nullopt}});
+    EXPECT_EQ(next_warning(summarize(driver.state())), driver.now() + 8h);
+    driver.clock().advance(8h - 1ms);
+    EXPECT_EQ(kinds_of(Result<Records>(plan_warnings(driver.state(), driver.now()))), Kinds{});
+    driver.clock().advance(1ms);
+    driver.commit(plan_warnings(driver.state(), driver.now()));
+    EXPECT_EQ(driver.log().back().body.index(), RecordBody(PendingExpiring{}).index());
+    EXPECT_EQ(kinds_of(Result<Records>(plan_warnings(driver.state(), driver.now()))), Kinds{});
+    EXPECT_EQ(next_warning(summarize(driver.state())), std::nullopt);
+}
+
+TEST(WarningTest, MoreTimeIsAnotherWarning) {
+    SessionDriver driver(1);
+    driver.begin({CallSpec{.timeout = 10h}});
+    driver.clock().advance(9h);
+    driver.commit(plan_warnings(driver.state(), driver.now()));
+    driver.commit(plan_extend(driver.state(), driver.now() + 11h, driver.now()));
+    EXPECT_EQ(kinds_of(Result<Records>(plan_warnings(driver.state(), driver.now()))), Kinds{});
+    EXPECT_EQ(next_warning(summarize(driver.state())), driver.now() + 7h);
+}
+
+TEST(WarningTest, WhatHasExpiredIsNotWarnedOf) {
+    SessionDriver driver(1);
+    driver.begin({CallSpec{.timeout = 10h}});
+    driver.clock().advance(10h);
+    EXPECT_EQ(kinds_of(Result<Records>(plan_warnings(driver.state(), driver.now()))), Kinds{});
+}
+
 struct Worker : ::testing::Test {
     SessionDriver driver{1};
     PendingId call;

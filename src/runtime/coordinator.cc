@@ -73,8 +73,15 @@ void Coordinator::add_note(Commit& commit, const Note& note, const Change& chang
 
 Reply Coordinator::finish(const SessionId& id, const Change& change, Seq last) {
     if (change.stop) parts_.driver.tell(id, change.run);
-    if (change.drive) parts_.driver.drive(id);
     return {change.status, change.answer, {}, id, change.run, last};
+}
+
+void Coordinator::follow(const SessionId& id, const Change& change, const Companions::Then& then,
+                         Seq before, const Records& committed) {
+    // First, since the same commit may have begun another run.
+    if (change.stop) parts_.driver.stop(id, change.run);
+    then();
+    if (change.drive) parts_.driver.drive(id, before + 1, committed);
 }
 
 Task<Result<Reply>> Coordinator::change(SessionId id, Plan plan, Note note) {
@@ -94,13 +101,13 @@ Task<Result<Reply>> Coordinator::change(SessionId id, Plan plan, Note note) {
         for (RecordBody& record : change->system)
             SystemLog::add(commit, std::move(record));
         add_note(commit, note, *change, {});
-        Result<Companions::Then> then = parts_.companions.join(after, commit);
+        const Result<Companions::Then> then = parts_.companions.join(after, commit);
         if (!then) co_return then.error();
+        Records committed;
+        if (change->drive) committed = commit.appends.front().records;
         const Result<Committed> done = co_await commit_async(*parts_.store, std::move(commit));
         if (done) {
-            // First, since the same commit may have begun another run.
-            if (change->stop) parts_.driver.stop(id, change->run);
-            (*then)();
+            follow(id, *change, *then, (*state)->last_seq, committed);
             co_return finish(id, *change, last);
         }
         if (done.error().reason != "log_moved" || tries == kTries) co_return done.error();
@@ -116,11 +123,13 @@ Task<Result<Reply>> Coordinator::add_session(SessionId id, Records records, Chan
     const Seq last = records.size();
     Commit commit = make_commit(id, Seq{0}, std::move(records));
     add_note(commit, note, change, location_of(id));
-    Result<Companions::Then> then = parts_.companions.join(after, commit);
+    const Result<Companions::Then> then = parts_.companions.join(after, commit);
     if (!then) co_return then.error();
+    Records committed;
+    if (change.drive) committed = commit.appends.front().records;
     const Result<Committed> done = co_await commit_async(*parts_.store, std::move(commit));
     if (!done) co_return done.error();
-    (*then)();
+    follow(id, change, *then, 0, committed);
     Reply answer = finish(id, change, last);
     answer.location = location_of(id);
     co_return answer;
@@ -524,6 +533,16 @@ Task<Result<Reply>> Coordinator::decide(PendingId id, Decision decision, Note no
     if (!session) co_return unknown_pending_id();
     const Plan plan = [this, id, decision](const SessionState& state) -> Result<Change> {
         Result<SettlePlan> planned = plan_decide(state, id, decision, parts_.boot, now());
+        if (!planned && planned.error().reason == "unknown_pending_id") {
+            // It may have been decided in a turn that is long over.
+            const Result<std::vector<Record>> log = read_records(*parts_.store, state.id);
+            if (!log) return log.error();
+            std::optional<PendingCall> call = find_settled_call(*log, id);
+            if (!call) return unknown_pending_id();
+            SessionState then = state;
+            then.pending.assign(1, *std::move(call));
+            planned = plan_decide(then, id, decision, parts_.boot, now());
+        }
         if (!planned) return planned.error();
         Change change;
         change.run = run_of(state);
@@ -611,6 +630,9 @@ Task<void> Coordinator::sweep(SessionId id) {
     const Plan plan = [this](const SessionState& state) -> Result<Change> {
         Change change;
         change.records = plan_due(state, parts_.boot, now());
+        if (change.records.empty() && parts_.companions.wants_warnings()) {
+            change.records = plan_warnings(state, now());
+        }
         change.urgency = Urgency::may_use_reserve;
         change.run = run_of(state);
         SessionState after = state;
@@ -628,7 +650,7 @@ Task<void> Coordinator::sweep(SessionId id) {
     }
     // Nothing was due after all, or not everything: look at it again in time.
     const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
-    if (state) parts_.sweeper.set(id, next_due(summarize(**state)));
+    if (state) parts_.sweeper.set(id, parts_.companions.due_of(summarize(**state)));
 }
 
 Task<void> Coordinator::cancel_children(SessionId parent) {
@@ -664,7 +686,7 @@ std::vector<SessionId> Coordinator::left_behind(ResumePolicy policy) {
 
 Task<void> Coordinator::start(BootReport report, ResumePolicy policy) {
     parts_.store->visit_active([&](const SessionSummary& session) {
-        if (const auto due = next_due(session)) parts_.sweeper.set(session.id, due);
+        if (const auto due = parts_.companions.due_of(session)) parts_.sweeper.set(session.id, due);
     });
     parts_.sweeper.start();
     for (const SessionId& session : report.to_drive)

@@ -130,7 +130,7 @@ Task<void> Outbox::deliver(DeliveryRow row) {
     WebhookPost post;
     post.url = webhook.url;
     post.body = "{\"type\":" + to_json_string(webhook.type) +
-                ",\"timestamp\":" + to_json_string(to_rfc3339(row.queued_at)) +
+                ",\"timestamp\":" + to_json_string(to_rfc3339(webhook.queued_at)) +
                 ",\"data\":" + webhook.data.text() + "}";
     post.headers = {{"Content-Type", "application/json"},
                     {"webhook-id", webhook.delivery_id},

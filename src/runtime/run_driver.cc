@@ -59,6 +59,23 @@ void RunDriver::drive(const SessionId& session) {
     start_queued();
 }
 
+void RunDriver::drive(const SessionId& session, Seq first, const Records& committed) {
+    if (!closing_ && !handles_.contains(session)) {
+        std::shared_ptr<DurableSession> cached = cache_.find(session);
+        if (!cached && first == 1) {
+            cached = make(session);
+            cache_.put(cached);
+        }
+        if (cached) cached->take_over(first, committed);
+    }
+    drive(session);
+}
+
+std::shared_ptr<DurableSession> RunDriver::make(const SessionId& id) {
+    return std::make_shared<DurableSession>(nullptr, parts_.env, parts_.store, parts_.boot, id,
+                                            companions_);
+}
+
 void RunDriver::start_queued() {
     while (in_flight_ < parts_.concurrent_runs && !queue_.empty()) {
         const SessionId session = std::move(queue_.front());
@@ -95,10 +112,7 @@ Task<void> RunDriver::work_on(SessionId session) {
 
 Result<std::shared_ptr<DurableSession>> RunDriver::open(const SessionId& id) {
     std::shared_ptr<DurableSession> session = cache_.find(id);
-    if (!session) {
-        session = std::make_shared<DurableSession>(nullptr, parts_.env, parts_.store, parts_.boot,
-                                                   id, companions_);
-    }
+    if (!session) session = make(id);
     if (Result<void> read = session->refresh(); !read) {
         cache_.erase(id);
         return read.error();

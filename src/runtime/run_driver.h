@@ -61,6 +61,8 @@ class RunDriver final {
 
     // Lets the session's open run go on, as soon as there is room. Once is enough.
     void drive(const SessionId& session);
+    // The same, by whoever has just committed these records to it.
+    void drive(const SessionId& session, Seq first, const Records& committed);
     // The run was ended by somebody else: whoever works on it stops. Others of the session go on.
     void stop(const SessionId& session, const RunId& run);
     void forget(const SessionId& session) { cache_.erase(session); }
@@ -97,6 +99,7 @@ class RunDriver final {
     void start_queued();
     Task<void> work_on(SessionId session);
     Task<bool> go_on(const SessionId& id, const std::shared_ptr<Handle>& handle);
+    std::shared_ptr<DurableSession> make(const SessionId& id);
     Result<std::shared_ptr<DurableSession>> open(const SessionId& id);
     Task<void> fail(std::shared_ptr<DurableSession> session, Error error);
     void tell(const RunReport& report, Seq as_of);

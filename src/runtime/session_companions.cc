@@ -76,6 +76,7 @@ bool changes_due(const Seen& records) {
                std::holds_alternative<PendingCreated>(record) ||
                std::holds_alternative<PendingWaiting>(record) ||
                std::holds_alternative<PendingProcessing>(record) ||
+               std::holds_alternative<PendingExpiring>(record) ||
                std::holds_alternative<PendingCompleted>(record) ||
                std::holds_alternative<PendingCancelled>(record) ||
                std::holds_alternative<RunCancelled>(record) ||
@@ -164,8 +165,14 @@ Result<void> SessionCompanions::settle_parent(Work& work) {
     Result<SettlePlan> plan =
         plan_settle(**parent, call->pending_id, settlement, boot_, env_.clock.now());
     if (!plan || plan->records.empty()) return {};  // its time was up before
+    if (plan->resumed) {
+        SessionState resumed = **parent;
+        for (const RecordBody& record : plan->records)
+            fold(resumed, Record{resumed.last_seq + 1, clamped(resumed, env_.clock.now()), record});
+        queue_webhook(work, resumed, "session.resumed", "");
+        work.to_drive.push_back((*parent)->id);
+    }
     work.commit.appends.push_back({(*parent)->id, (*parent)->last_seq, std::move(plan->records)});
-    if (plan->resumed) work.to_drive.push_back((*parent)->id);
     return {};
 }
 
@@ -178,25 +185,28 @@ void SessionCompanions::start_next_run(Work& work) {
 
 // ---- webhooks -------------------------------------------------------------------------------
 
-void SessionCompanions::queue_webhook(Work& work, std::string_view type, const std::string& extra) {
+void SessionCompanions::queue_webhook(Work& work, const SessionState& of, std::string_view type,
+                                      const std::string& extra) {
     for (const WebhookEndpoint& endpoint : webhooks_) {
         const bool wanted = endpoint.events.empty() ||
                             std::ranges::find(endpoint.events, type) != endpoint.events.end();
-        if (wanted) queue_webhook(work, endpoint, type, extra);
+        if (wanted) queue_webhook(work, of, endpoint, type, extra);
     }
 }
 
-void SessionCompanions::queue_webhook(Work& work, const WebhookEndpoint& endpoint,
-                                      std::string_view type, const std::string& extra) {
+void SessionCompanions::queue_webhook(Work& work, const SessionState& of,
+                                      const WebhookEndpoint& endpoint, std::string_view type,
+                                      const std::string& extra) {
     WebhookQueued webhook;
     webhook.delivery_id = ids_.make<MessageId>().text();
     webhook.url = endpoint.url;
     webhook.secret_env = endpoint.secret_env;
     webhook.type = type;
-    webhook.session_id = work.after.id;
-    std::string data = "{\"session_id\":" + to_json_string(work.after.id.text());
-    data += ",\"task_id\":" + to_json_string(work.after.task_id);
-    data += ",\"seq\":" + std::to_string(work.after.last_seq) + extra + "}";
+    webhook.session_id = of.id;
+    std::string data = "{\"session_id\":" + to_json_string(of.id.text());
+    data += ",\"task_id\":" + to_json_string(of.task_id);
+    data += ",\"seq\":" + std::to_string(of.last_seq) + extra + "}";
+    webhook.queued_at = env_.clock.now();
     webhook.data = RawJson::trusted(std::move(data));
     SystemLog::add(work.commit, to_record(webhook));
     work.webhook = true;
@@ -213,7 +223,7 @@ void SessionCompanions::tell_tool(Work& work, const PendingId& id, std::string_v
     std::string extra = ",\"pendingID\":" + to_json_string(id.text());
     extra += ",\"status\":" + to_json_string(status);
     extra += ",\"externalRef\":" + to_json_string(call->external_ref);
-    queue_webhook(work, endpoint, "pending." + std::string(status), extra);
+    queue_webhook(work, work.after, endpoint, "pending." + std::string(status), extra);
 }
 
 void SessionCompanions::tell_tools(Work& work) {
@@ -233,6 +243,7 @@ void SessionCompanions::tell_tools(Work& work) {
 void SessionCompanions::queue_webhooks(Work& work) {
     tell_tools(work);
     if (webhooks_.empty()) return;
+    const SessionState& after = work.after;
     const bool rotated =
         find<TokenMinted>(work.records) != nullptr && find<TokenRevoked>(work.records) != nullptr;
     for (const RecordBody* one : work.records) {
@@ -241,26 +252,48 @@ void SessionCompanions::queue_webhooks(Work& work) {
             return ",\"pending_id\":" + to_json_string(id.text());
         };
         if (std::holds_alternative<RunWaiting>(record)) {
-            if (rotated || !work.after.is_parked()) continue;
+            if (rotated || !after.is_parked()) continue;
             if (find<TokenMinted>(work.records) == nullptr) continue;
-            queue_webhook(work, "session.waiting", ",\"wait\":" + to_json(*work.after.run->wait));
+            queue_webhook(work, after, "session.waiting", ",\"wait\":" + to_json(*after.run->wait));
         } else if (std::holds_alternative<RunResumed>(record)) {
-            queue_webhook(work, "session.resumed", "");
+            queue_webhook(work, after, "session.resumed", "");
         } else if (std::holds_alternative<RunCompleted>(record)) {
-            queue_webhook(work, "session.completed", "");
+            queue_webhook(work, after, "session.completed", "");
         } else if (const auto* failed = std::get_if<RunFailed>(&record)) {
-            queue_webhook(work, "session.failed", ",\"error\":" + to_json_string(failed->error));
+            queue_webhook(work, after, "session.failed",
+                          ",\"error\":" + to_json_string(failed->error));
         } else if (const auto* left = std::get_if<RunInterrupted>(&record)) {
-            queue_webhook(work, "session.interrupted",
+            queue_webhook(work, after, "session.interrupted",
                           ",\"reason\":" + to_json_string(to_string(left->reason)));
         } else if (const auto* created = std::get_if<PendingCreated>(&record)) {
             queue_webhook(
-                work, "pending.created",
+                work, after, "pending.created",
                 pending(created->pending_id) + ",\"tool\":" + to_json_string(created->tool));
+        } else if (const auto* expiring = std::get_if<PendingExpiring>(&record)) {
+            queue_webhook(work, after, "pending.expiring",
+                          pending(expiring->pending_id) + ",\"expires_at\":" +
+                              to_json_string(to_rfc3339(expiring->expires_at)));
         } else if (const auto* expired = std::get_if<PendingExpired>(&record)) {
-            queue_webhook(work, "pending.expired", pending(expired->pending_id));
+            queue_webhook(work, after, "pending.expired", pending(expired->pending_id));
         }
     }
+}
+
+// ---- time -----------------------------------------------------------------------------------
+
+bool SessionCompanions::wants_warnings() const {
+    return std::ranges::any_of(webhooks_, [](const WebhookEndpoint& endpoint) {
+        return endpoint.events.empty() ||
+               std::ranges::find(endpoint.events, "pending.expiring") != endpoint.events.end();
+    });
+}
+
+std::optional<Timestamp> SessionCompanions::due_of(const SessionSummary& session) const {
+    const std::optional<Timestamp> due = next_due(session);
+    if (!wants_warnings()) return due;
+    const std::optional<Timestamp> warning = next_warning(session);
+    if (!due || !warning) return due ? due : warning;
+    return std::min(*due, *warning);
 }
 
 // ---- all of it ------------------------------------------------------------------------------
@@ -277,12 +310,18 @@ Result<Companions::Then> SessionCompanions::join(const SessionState& after, Comm
     Followed followed;
     followed.session = after.id;
     followed.due_changes = changes_due(work.records);
-    if (followed.due_changes) followed.due = next_due(summarize(after));
+    if (followed.due_changes) followed.due = due_of(summarize(after));
     followed.waits = after.is_parked();
     followed.webhook = work.webhook;
     followed.gives_up = work.gives_up;
-    for (const RecordBody* record : work.records)
+    for (const RecordBody* record : work.records) {
         followed.kinds.push_back(record->index());
+        if (const auto* cancelled = std::get_if<PendingCancelled>(record)) {
+            followed.closed.push_back(cancelled->pending_id);
+        } else if (const auto* expired = std::get_if<PendingExpired>(record)) {
+            followed.closed.push_back(expired->pending_id);
+        }
+    }
     const auto system = std::ranges::find(commit.appends, system_log(), &LogAppend::log);
     if (system != commit.appends.end()) followed.system.appends.push_back(*system);
     start_next_run(work);
@@ -295,6 +334,9 @@ void SessionCompanions::follow(const Followed& followed) {
     if (followed.due_changes && effects_.due) effects_.due(followed.session, followed.due);
     if (followed.waits && effects_.call_waits) effects_.call_waits();
     if (followed.webhook && effects_.webhook_queued) effects_.webhook_queued();
+    for (const PendingId& id : followed.closed) {
+        if (effects_.call_closed) effects_.call_closed(id);
+    }
     if (followed.gives_up && effects_.run_given_up) effects_.run_given_up(followed.session);
     if (effects_.count) effects_.count(followed.kinds);
     if (!effects_.drive) return;

@@ -30,6 +30,7 @@ struct CommitEffects {
     std::function<void(const SessionId&, std::optional<Timestamp>)> due;
     std::function<void()> webhook_queued;
     std::function<void()> call_waits;                           // somebody may claim it
+    std::function<void(const PendingId&)> call_closed;          // nobody wants its result any more
     std::function<void(const SessionId& parent)> run_given_up;  // its children have nobody left
     std::function<void(const std::vector<std::size_t>& kinds)> count;  // indexes of RecordBody
 };
@@ -49,6 +50,10 @@ class SessionCompanions final : public Companions {
 
     Result<Then> join(const SessionState& after, Commit& commit) override;
 
+    // When something is to be done about the session, though nobody asks.
+    std::optional<Timestamp> due_of(const SessionSummary& session) const;
+    bool wants_warnings() const;
+
  private:
     struct Work;
     // What is to be done once a commit is durable.
@@ -59,6 +64,7 @@ class SessionCompanions final : public Companions {
         bool waits = false;
         bool webhook = false;
         bool gives_up = false;
+        std::vector<PendingId> closed;
         std::vector<std::size_t> kinds;
         std::vector<SessionId> to_drive;
         Commit system;
@@ -71,9 +77,10 @@ class SessionCompanions final : public Companions {
     Result<void> settle_parent(Work& work);
     void start_next_run(Work& work);
     void queue_webhooks(Work& work);
-    void queue_webhook(Work& work, std::string_view type, const std::string& extra);
-    void queue_webhook(Work& work, const WebhookEndpoint& endpoint, std::string_view type,
+    void queue_webhook(Work& work, const SessionState& of, std::string_view type,
                        const std::string& extra);
+    void queue_webhook(Work& work, const SessionState& of, const WebhookEndpoint& endpoint,
+                       std::string_view type, const std::string& extra);
     void tell_tools(Work& work);
     void tell_tool(Work& work, const PendingId& id, std::string_view status);
 

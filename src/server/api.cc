@@ -68,6 +68,28 @@ Response Api::refuse(Problem problem, const std::string& request_id) {
 }
 
 Task<Response> Api::handle(Request request) {
+    const std::string origin(request.header("origin"));
+    Response response = co_await find_route(request);
+    response.known = request.principal.scope.has_value();
+    if (!parts_.auth.is_cors_origin(origin)) co_return response;
+    response.headers.emplace_back("Access-Control-Allow-Origin", origin);
+    response.headers.emplace_back("Vary", "Origin");
+    response.headers.emplace_back("Access-Control-Expose-Headers",
+                                  "Location, X-Request-Id, Idempotency-Replayed, Retry-After");
+    co_return response;
+}
+
+Response Api::answer_preflight(const std::string& methods) const {
+    Response response;
+    response.status = 204;
+    response.headers = {{"Access-Control-Allow-Methods", methods},
+                        {"Access-Control-Allow-Headers",
+                         "Authorization, Content-Type, Accept, Idempotency-Key, Last-Event-ID"},
+                        {"Access-Control-Max-Age", "600"}};
+    return response;
+}
+
+Task<Response> Api::find_route(Request& request) {
     if (std::optional<Problem> problem = parts_.auth.check_origin(request)) {
         co_return fail(request, *std::move(problem));
     }
@@ -86,6 +108,10 @@ Task<Response> Api::handle(Request request) {
                                         "there is nothing at " + request.path +
                                             "; GET /openapi.json lists what there is"});
     }
+    const bool preflight = request.method == "OPTIONS" &&
+                           !request.header("access-control-request-method").empty() &&
+                           parts_.auth.is_cors_origin(request.header("origin"));
+    if (preflight) co_return answer_preflight(allow);
     Problem problem{405, "method_not_allowed", "Method not allowed", "use " + allow};
     problem.headers.emplace_back("Allow", allow);
     co_return fail(request, std::move(problem));
@@ -119,6 +145,20 @@ std::optional<Problem> Api::check_content_type(const Route& route, const Request
     const std::string_view type = request.header("content-type");
     if (type.starts_with("application/json")) return std::nullopt;
     return invalid_request("send the body as application/json");
+}
+
+Task<Response> Api::remember(Request& request, Response response) {
+    if (!request.note) co_return response;
+    RequestAnswered answered;
+    answered.key = request.note->key;
+    answered.body_digest = request.note->body_digest;
+    answered.status = response.status;
+    answered.answer = RawJson::trusted(response.body);
+    RecordBody record = to_record(answered);
+    Task<Result<void>> appended = parts_.system.append(std::move(record));
+    const Result<void> kept = co_await on_work(std::move(appended));
+    if (!kept) co_return fail(request, kept.error());
+    co_return response;
 }
 
 Api::Replay Api::replay(const Route& route, Request& request) {
@@ -322,14 +362,15 @@ Response Api::session_response(Request& request, int status, const SessionId& id
                                const std::optional<RunReport>& report) {
     const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
     if (!state) return fail(request, state.error());
-    Transcript said;
-    if ((*state)->open_calls() > 0) {
-        Result<Transcript> read = transcript(id);
-        if (!read) return fail(request, read.error());
-        said = *std::move(read);
+    OpenInputs inputs;
+    if (report && report->suspension) inputs = open_inputs(*report->suspension);
+    if ((*state)->open_calls() > inputs.size()) {
+        const Result<Transcript> said = transcript(id);
+        if (!said) return fail(request, said.error());
+        inputs = open_inputs(**state, *said);
     }
     std::string body =
-        session_json(**state, said, std::nullopt, parts_.store->log_bytes(id), viewer(request));
+        session_json(**state, inputs, std::nullopt, parts_.store->log_bytes(id), viewer(request));
     body.pop_back();
     if (!run.empty()) body += ",\"run_id\":" + to_json_string(run.text());
     if (report) body += ",\"outcome\":" + report_json(request, *report);

@@ -83,6 +83,9 @@ class Api final {
     Replay replay(const Route& route, Request& request);
     Response replay_session(Request& request, const AnsweredRow& row);
 
+    Task<Response> find_route(Request& request);
+    Response answer_preflight(const std::string& methods) const;
+
     // ---- tools of the handlers
     template <class T>
     Task<T> on_work(Task<T> task) {
@@ -91,12 +94,16 @@ class Api final {
     }
     Task<Result<Done>> carry_out(Task<Result<Reply>> command, Wait wait);
     Task<Response> answer(Request& request, Task<Result<Reply>> command);
+    // For what no single commit carries: the answer is kept after the fact.
+    Task<Response> remember(Request& request, Response response);
     Response render(Request& request, Done done);
     Response session_response(Request& request, int status, const SessionId& id, const RunId& run,
                               const std::optional<RunReport>& report);
     std::string report_json(const Request& request, RunReport report) const;
     Response fail(const Request& request, const Error& error);
     Response fail(const Request& request, Problem problem);
+    Response fail_late(const Request& request, const PendingId& id, const Error& error);
+    void tell_status(const Request& request, const PendingId& id, Response& response);
     Viewer viewer(const Request& request) const;
     Result<Wait> wait_of(const Request& request) const;
     Result<std::size_t> limit_of(const Request& request, std::size_t standard,

@@ -147,15 +147,23 @@ Task<Response> Api::settle(Request& request, const PendingId& id, Settlement set
     if (response.status >= 400 && !request.principal.scope) {
         parts_.auth.submissions().note(request.remote);
     }
-    if (response.status == 410 || response.status == 409) {
-        // Whoever is late learns what became of the call.
-        if (const Result<FoundCall> found = find_call(request, id)) {
-            response.body.pop_back();
-            response.body +=
-                ",\"pendingStatus\":" + to_json_string(to_string(found->call.status)) + "}";
-        }
-    }
+    tell_status(request, id, response);
     co_return response;
+}
+
+// Whoever is late learns what became of the call.
+void Api::tell_status(const Request& request, const PendingId& id, Response& response) {
+    if (response.status != 410 && response.status != 409) return;
+    const Result<FoundCall> found = find_call(request, id);
+    if (!found) return;
+    response.body.pop_back();
+    response.body += ",\"pendingStatus\":" + to_json_string(to_string(found->call.status)) + "}";
+}
+
+Response Api::fail_late(const Request& request, const PendingId& id, const Error& error) {
+    Response response = fail(request, error);
+    tell_status(request, id, response);
+    return response;
 }
 
 // ---- settling -------------------------------------------------------------------------------
@@ -285,6 +293,17 @@ std::vector<std::string> Api::settled_calls(const Request& request, const Pendin
     return items;
 }
 
+namespace {
+
+// So much of an id that no other begins like it, and too little to settle the call.
+std::string cursor_behind(const PendingId& id) {
+    constexpr std::size_t kRandomLetters = 8;
+    const std::string& text = id.text();
+    return text.substr(0, text.rfind('_') + 1 + kRandomLetters);
+}
+
+}  // namespace
+
 Task<Response> Api::list_pending(Request& request) {
     const Result<std::size_t> limit = limit_of(request, 1000, 1000);
     if (!limit) co_return fail(request, limit.error());
@@ -292,7 +311,10 @@ Task<Response> Api::list_pending(Request& request) {
     filter.limit = *limit + 1;
     if (const auto session = request.query_value("sessionID")) filter.session = SessionId(*session);
     filter.tool = request.query_value("tool");
-    if (const auto cursor = request.query_value("cursor")) filter.after = PendingId(*cursor);
+    if (const auto cursor = request.query_value("cursor")) {
+        if (!session_of(PendingId(*cursor))) co_return fail(request, foreign_cursor());
+        filter.after = PendingId(*cursor + "~");  // behind all that begin like it
+    }
     if (const auto status = request.query_value("status")) {
         filter.status = parse_enum<PendingStatus>(*status);
         if (!filter.status) {
@@ -324,7 +346,7 @@ Task<Response> Api::list_pending(Request& request) {
     JsonObject out;
     out.raw("pending", json_list(items));
     out.number("count", static_cast<std::int64_t>(items.size()));
-    out.text_or_null("next_cursor", more ? open.back().call.pending_id.text() : "");
+    out.text_or_null("next_cursor", more ? cursor_behind(open.back().call.pending_id) : "");
     co_return json_response(200, out.done());
 }
 
@@ -411,7 +433,8 @@ Task<Response> Api::claim_any(Request& request) {
     }
     JsonObject out;
     out.raw("pending", json_list(items));
-    co_return json_response(200, out.done());
+    Response response = json_response(200, out.done());
+    co_return co_await remember(request, std::move(response));
 }
 
 Task<Response> Api::claim_one(Request& request) {
@@ -423,13 +446,13 @@ Task<Response> Api::claim_one(Request& request) {
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
     const Result<FoundCall> found = find_call(request, id);
     if (!found) co_return fail(request, found.error());
-    if (found->call.waits_for != WaitsFor::external) {
+    if (found->call.waits_for != WaitsFor::external || !found->call.local_boot.empty()) {
         co_return fail(
             request, Problem{403, "forbidden", "Forbidden", "the call does not wait for a worker"});
     }
     Task<Result<Reply>> command = parts_.coordinator.claim(id, std::move(worker), *lease);
     const Result<Reply> done = co_await on_work(std::move(command));
-    if (!done) co_return fail(request, done.error());
+    if (!done) co_return fail_late(request, id, done.error());
     co_return co_await get_pending(request);
 }
 
@@ -447,7 +470,7 @@ Task<Response> Api::renew_lease(Request& request) {
     }
     Task<Result<Reply>> command = parts_.coordinator.claim(id, std::move(worker), *lease);
     const Result<Reply> done = co_await on_work(std::move(command));
-    if (!done) co_return fail(request, done.error());
+    if (!done) co_return fail_late(request, id, done.error());
     co_return co_await get_pending(request);
 }
 
@@ -461,7 +484,7 @@ Task<Response> Api::release_lease(Request& request) {
     }
     Task<Result<Reply>> command = parts_.coordinator.release(id, std::move(worker));
     const Result<Reply> done = co_await on_work(std::move(command));
-    if (!done) co_return fail(request, done.error());
+    if (!done) co_return fail_late(request, id, done.error());
     co_return co_await get_pending(request);
 }
 
@@ -475,7 +498,9 @@ Task<Response> Api::post_progress(Request& request) {
         co_return fail(request, found.error());
     }
     Task<Result<Reply>> command = parts_.coordinator.progress(id, progress);
-    co_return co_await answer(request, std::move(command));
+    Response response = co_await answer(request, std::move(command));
+    tell_status(request, id, response);
+    co_return response;
 }
 
 }  // namespace rouse::server

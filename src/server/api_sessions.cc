@@ -281,7 +281,11 @@ Task<Response> Api::list_sessions(Request& request) {
     filter.alias = request.query_value("alias");
     filter.external_id = request.query_value("external_id");
     if (const auto parent = request.query_value("parent")) filter.parent = SessionId(*parent);
-    if (const auto cursor = request.query_value("cursor")) filter.before = SessionId(*cursor);
+    if (const auto cursor = request.query_value("cursor")) {
+        const Result<SessionId> before = parse_session_id(*cursor);
+        if (!before) co_return fail(request, foreign_cursor());
+        filter.before = *before;
+    }
     std::vector<SessionSummary> found;
     // A token for certain tasks sees the others' sessions as little as those that do not exist.
     for (;;) {
@@ -315,8 +319,9 @@ Task<Response> Api::get_session(Request& request) {
             said.fold(record);
         }
         if (!request.principal.sees_task(readable.task_id)) co_return fail(request, state.error());
-        co_return json_response(200, session_json(readable, said, damage_of(id),
-                                                  parts_.store->log_bytes(id), viewer(request)));
+        co_return json_response(200,
+                                session_json(readable, open_inputs(readable, said), damage_of(id),
+                                             parts_.store->log_bytes(id), viewer(request)));
     }
     if (!state) co_return fail(request, state.error());
     Response response = session_response(request, 200, (*state)->id, {}, {});
@@ -412,7 +417,7 @@ Task<Response> Api::list_waits(Request& request) {
         const std::size_t at = cursor->find('.');
         const std::optional<std::int64_t> ms = read_json_int(cursor->substr(0, at));
         if (!ms || at == std::string::npos) {
-            co_return fail(request, invalid_request("the cursor is not one of ours"));
+            co_return fail(request, foreign_cursor());
         }
         const Row after{from_epoch_ms(*ms), SessionId(cursor->substr(at + 1))};
         first = std::ranges::upper_bound(rows, after);
@@ -428,7 +433,8 @@ Task<Response> Api::list_waits(Request& request) {
         const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(first->id);
         if (!state || !(*state)->is_parked()) continue;
         const Result<Transcript> said = transcript(first->id);
-        if (said) items.push_back(wait_json(**state, *said, viewer(request)));
+        if (!said) continue;
+        items.push_back(wait_json(**state, open_inputs(**state, *said), viewer(request)));
     }
     JsonObject out;
     out.raw("items", json_list(items)).text_or_null("next_cursor", next);

@@ -244,7 +244,7 @@ Task<Response> Api::list_dead_webhooks(Request& request) {
         out.text("id", row.webhook.delivery_id).text("url", row.webhook.url);
         out.text("type", row.webhook.type).text("session_id", row.webhook.session_id.text());
         out.number("attempts", row.attempts).text("error", row.error);
-        out.time("queued_at", row.queued_at);
+        out.time("queued_at", row.webhook.queued_at);
         items.push_back(out.done());
     }
     JsonObject out;

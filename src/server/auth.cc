@@ -60,6 +60,10 @@ bool Auth::host_is_ours(std::string_view host) const {
     });
 }
 
+bool Auth::is_cors_origin(std::string_view origin) const {
+    return std::ranges::find(options_.cors_origins, origin) != options_.cors_origins.end();
+}
+
 // Nothing else stops a page that has its own name resolve to us.
 std::optional<Problem> Auth::check_origin(const Request& request) const {
     const std::string_view host = request.header("host");
@@ -69,12 +73,10 @@ std::optional<Problem> Auth::check_origin(const Request& request) const {
     }
     const std::string_view origin = request.header("origin");
     const std::string_view site = request.header("sec-fetch-site");
-    const bool allowed =
-        std::ranges::find(options_.cors_origins, origin) != options_.cors_origins.end();
     std::string_view origin_host = origin.substr(std::min(origin.find("//"), origin.size()));
     if (origin_host.starts_with("//")) origin_host.remove_prefix(2);
     const bool same = origin.empty() || origin_host == host;
-    if ((same && site != "cross-site") || allowed) return std::nullopt;
+    if ((same && site != "cross-site") || is_cors_origin(origin)) return std::nullopt;
     return Problem{403, "forbidden", "Forbidden",
                    "requests from other sites are refused; see server.cors_origins"};
 }

@@ -50,6 +50,8 @@ class Auth final {
     // The Host, the Origin and the bearer token. Fills in the principal; a problem when the request
     // must not go on.
     std::optional<Problem> check_origin(const Request& request) const;
+    // The page that asks is one of those that the configuration names.
+    bool is_cors_origin(std::string_view origin) const;
     std::optional<Problem> identify(Request& request);
 
     Patience& submissions() { return submissions_; }

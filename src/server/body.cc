@@ -11,6 +11,10 @@ Problem invalid_request(std::string detail, std::string field) {
     return problem;
 }
 
+Problem foreign_cursor() {
+    return invalid_request("the cursor is not one of ours; begin without one");
+}
+
 Body::Body(std::string_view text, std::string at) : at_(std::move(at)) {
     if (text.empty()) text = "{}";
     Result<RawJson> parsed = RawJson::parse(text);

@@ -68,6 +68,7 @@ std::optional<ToolResult> read_tool_result(std::string_view text, std::string at
                                            std::optional<Problem>& problem);
 
 Problem invalid_request(std::string detail, std::string field = {});
+Problem foreign_cursor();
 
 // "30s", "500ms", "2m".
 std::optional<Milliseconds> parse_wait(std::string_view text);

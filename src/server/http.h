@@ -60,6 +60,7 @@ struct Response {
     std::vector<std::pair<std::string, std::string>> headers = {};
     std::unique_ptr<EventSource> events = {};  // instead of a body
     bool close = false;
+    bool known = false;  // whoever asked showed a valid token
 };
 
 // ASCII letters only.

@@ -8,6 +8,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <map>
 #include <set>
 
 #include "server/body.h"
@@ -111,6 +112,7 @@ struct HttpServer::State {
     HttpLimits limits;
     tcp::acceptor acceptor;
     std::set<Connection*> connections;
+    std::map<std::string, std::size_t> unknown;  // connections without a valid token, by address
     bool stopping = false;
 };
 
@@ -119,10 +121,14 @@ class HttpServer::Connection {
     Connection(std::shared_ptr<State> state, tcp::socket socket, std::string remote)
         : state_(std::move(state)), stream_(std::move(socket)), remote_(std::move(remote)) {
         state_->connections.insert(this);
+        ++state_->unknown[remote_];
     }
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
-    ~Connection() { state_->connections.erase(this); }
+    ~Connection() {
+        state_->connections.erase(this);
+        become_known();
+    }
 
     Task<void> run() {
         beast::flat_buffer buffer;
@@ -150,19 +156,17 @@ class HttpServer::Connection {
     }
 
  private:
+    // From then on it does not count among those of its address.
+    void become_known() {
+        if (std::exchange(known_, true)) return;
+        const auto count = state_->unknown.find(remote_);
+        if (--count->second == 0) state_->unknown.erase(count);
+    }
+
     // False: there is nothing more to read, or nothing that could be answered.
     Task<bool> read(beast::flat_buffer& buffer, Parser& parser) {
-        if (buffer.size() == 0) {
-            stream_.expires_after(state_->limits.idle_time);
-            const auto [broken, bytes] =
-                co_await stream_.async_read_some(buffer.prepare(kReadBytes), kAwait);
-            if (broken) co_return false;
-            buffer.commit(bytes);
-        }
-        stream_.expires_after(state_->limits.header_time);
-        const auto [bad_header, header_bytes] =
-            co_await http::async_read_header(stream_, buffer, parser, kAwait);
-        if (bad_header) co_return co_await refuse(bad_header);
+        const bool has_header = co_await read_header(buffer, parser);
+        if (!has_header) co_return false;
         if (auto problem = check_framing(parser.get(), state_->limits)) {
             co_return co_await refuse(*std::move(problem));
         }
@@ -178,6 +182,34 @@ class HttpServer::Connection {
             co_await http::async_read(stream_, buffer, parser, kAwait);
         if (bad_body) co_return co_await refuse(bad_body);
         co_return true;
+    }
+
+    // Beast takes folded fields as if they were one line, so each piece is looked at before.
+    Task<bool> read_header(beast::flat_buffer& buffer, Parser& parser) {
+        stream_.expires_after(state_->limits.idle_time);
+        for (bool first = buffer.size() == 0;; first = false) {
+            if (!first) {
+                beast::error_code bad;
+                if (has_folds(buffer)) {
+                    co_return co_await refuse(invalid_request("a header field has one line"));
+                }
+                buffer.consume(parser.put(buffer.data(), bad));
+                if (bad && bad != http::error::need_more) co_return co_await refuse(bad);
+                if (parser.is_header_done()) co_return true;
+                stream_.expires_after(state_->limits.header_time);
+            }
+            const auto [broken, bytes] =
+                co_await stream_.async_read_some(buffer.prepare(kReadBytes), kAwait);
+            if (broken) co_return false;
+            buffer.commit(bytes);
+        }
+    }
+
+    static bool has_folds(const beast::flat_buffer& buffer) {
+        const asio::const_buffer data = buffer.data();
+        std::string_view text(static_cast<const char*>(data.data()), data.size());
+        text = text.substr(0, text.find("\r\n\r\n"));
+        return text.contains("\r\n ") || text.contains("\r\n\t");
     }
 
     Task<bool> refuse(beast::error_code error) {
@@ -230,6 +262,7 @@ class HttpServer::Connection {
             response = problem_response(
                 {500, "internal", "Internal error", "something went wrong on our side"}, id);
         }
+        if (response.known) become_known();
         if (response.events && !head) {
             co_await stream_events(response, id);
             co_return false;
@@ -297,6 +330,7 @@ class HttpServer::Connection {
     beast::tcp_stream stream_;
     std::string remote_;
     bool busy_ = false;
+    bool known_ = false;
     EventSource* events_ = nullptr;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // while events may be closed
 };
@@ -354,6 +388,10 @@ Result<std::uint16_t> HttpServer::listen(const std::string& host, std::uint16_t 
             beast::error_code ignored;
             socket.set_option(tcp::no_delay(true), ignored);
             const std::string remote = socket.remote_endpoint(ignored).address().to_string();
+            const auto unknown = state->unknown.find(remote);
+            const bool too_many = unknown != state->unknown.end() &&
+                                  unknown->second >= state->limits.connections_per_address;
+            if (too_many) continue;
             auto connection = std::make_unique<Connection>(state, std::move(socket), remote);
             auto serve = [](std::unique_ptr<Connection> one) -> Task<void> { co_await one->run(); };
             Task<void> served = serve(std::move(connection));

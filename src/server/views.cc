@@ -22,13 +22,14 @@ SessionView view_of(const SessionState& state, const Viewer& viewer) {
     return view;
 }
 
-std::string open_calls_json(const SessionState& state, const Transcript& transcript,
+std::string open_calls_json(const SessionState& state, const OpenInputs& inputs,
                             const Viewer& viewer) {
     std::vector<std::string> calls;
     for (const PendingCall& call : state.pending) {
         if (!is_open(call.status)) continue;
-        const std::optional<ToolPart> part = find_part(transcript, call.pending_id);
-        calls.push_back(pending_json(call, part ? part->input : RawJson(), viewer));
+        const auto input = inputs.find(call.pending_id);
+        calls.push_back(
+            pending_json(call, input == inputs.end() ? RawJson() : input->second, viewer));
     }
     return json_list(calls);
 }
@@ -195,7 +196,25 @@ std::string status_json(const SessionState& state, const Viewer& viewer) {
     return out.done();
 }
 
-std::string session_json(const SessionState& state, const Transcript& transcript,
+OpenInputs open_inputs(const SessionState& state, const Transcript& transcript) {
+    OpenInputs inputs;
+    for (const PendingCall& call : state.pending) {
+        if (!is_open(call.status)) continue;
+        if (const auto part = find_part(transcript, call.pending_id)) {
+            inputs.emplace(call.pending_id, part->input);
+        }
+    }
+    return inputs;
+}
+
+OpenInputs open_inputs(const Suspension& suspension) {
+    OpenInputs inputs;
+    for (const PendingToolCall& call : suspension.pending_tool_calls)
+        inputs.emplace(call.pending_id, call.input);
+    return inputs;
+}
+
+std::string session_json(const SessionState& state, const OpenInputs& inputs,
                          const std::optional<Damage>& damage, std::uint64_t log_bytes,
                          const Viewer& viewer) {
     const SessionView view = view_of(state, viewer);
@@ -211,7 +230,7 @@ std::string session_json(const SessionState& state, const Transcript& transcript
     out.number("last_seq", static_cast<std::int64_t>(state.last_seq));
     out.raw("run", state.run ? run_json(*state.run) : "");
     out.raw("recovery", recovery_json(state.recovery));
-    out.raw("pending", open_calls_json(state, transcript, viewer));
+    out.raw("pending", open_calls_json(state, inputs, viewer));
     out.value("usage", state.usage);
     out.raw("forked_from", state.forked_from ? to_json(*state.forked_from) : "");
     out.raw("metadata", state.metadata.absent() ? "{}" : state.metadata.text());
@@ -251,8 +270,7 @@ std::string pending_json(const PendingCall& call, const RawJson& input, const Vi
     return out.done();
 }
 
-std::string wait_json(const SessionState& state, const Transcript& transcript,
-                      const Viewer& viewer) {
+std::string wait_json(const SessionState& state, const OpenInputs& inputs, const Viewer& viewer) {
     const Wait& wait = *state.run->wait;
     JsonObject out;
     out.text("wait_id", wait.wait_id.text()).text("kind", to_string(wait.kind));
@@ -262,7 +280,7 @@ std::string wait_json(const SessionState& state, const Transcript& transcript,
     out.text("agent", state.agent).text_or_null("task_id", state.task_id);
     out.text("run_id", state.run->run_id.text());
     if (!wait.prompt.empty()) out.text("prompt", wait.prompt);
-    out.raw("pending", open_calls_json(state, transcript, viewer));
+    out.raw("pending", open_calls_json(state, inputs, viewer));
     return out.done();
 }
 
@@ -413,7 +431,8 @@ std::string explain_json(const SessionState& state, const std::vector<Record>& l
             woken = one.done();
         }
     }
-    out.raw("wait", state.is_parked() ? wait_json(state, transcript, viewer) : "");
+    out.raw("wait",
+            state.is_parked() ? wait_json(state, open_inputs(state, transcript), viewer) : "");
     out.raw("last_wake", woken);
     out.raw("deadlines", json_list(deadlines)).raw("concerns", json_list(concerns));
     out.raw("interruption",

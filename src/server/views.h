@@ -3,6 +3,7 @@
 // How sessions, waits and pending calls look to clients. Everything is computed from the log; no
 // rule about status lives here.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,14 +46,17 @@ struct Viewer {
 
 std::string activity_json(const Activity& activity);
 std::string status_json(const SessionState& state, const Viewer& viewer);
-std::string session_json(const SessionState& state, const Transcript& transcript,
+// What the open calls were given. The state does not keep it; the log and a fresh suspension do.
+using OpenInputs = std::map<PendingId, RawJson>;
+OpenInputs open_inputs(const SessionState& state, const Transcript& transcript);
+OpenInputs open_inputs(const Suspension& suspension);
+std::string session_json(const SessionState& state, const OpenInputs& inputs,
                          const std::optional<Damage>& damage, std::uint64_t log_bytes,
                          const Viewer& viewer);
 // As a list shows it: from the index alone.
 std::string summary_json(const SessionSummary& session, const Viewer& viewer);
 std::string pending_json(const PendingCall& call, const RawJson& input, const Viewer& viewer);
-std::string wait_json(const SessionState& state, const Transcript& transcript,
-                      const Viewer& viewer);
+std::string wait_json(const SessionState& state, const OpenInputs& inputs, const Viewer& viewer);
 std::string board_status_json(const SessionState& state, const Viewer& viewer);
 std::string transcript_json(const SessionState& state, const Transcript& transcript,
                             const Viewer& viewer);

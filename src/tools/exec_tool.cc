@@ -25,13 +25,11 @@ std::string how_it_failed(const ProcessResult& result, const ExecToolOptions& op
     return "the command ended with exit code " + std::to_string(result.exit_code);
 }
 
-ToolOutcome outcome_of(const ProcessResult& result, const ExecToolOptions& options) {
-    const bool stopped = result.timed_out || result.truncated || result.signal != 0;
-    if (!stopped && result.exit_code == 0) {
-        ToolOutcome outcome;
-        outcome.result = parse_tool_answer(result.output);
-        return outcome;
-    }
+bool was_stopped(const ProcessResult& result) {
+    return result.timed_out || result.truncated || result.signal != 0;
+}
+
+ToolOutcome failed(const ProcessResult& result, const ExecToolOptions& options) {
     std::string message = how_it_failed(result, options);
     const std::string words = to_utf8(result.errors);
     if (!words.empty()) message += ": " + std::string(utf8_tail(words, limits::kToolErrorBytes));
@@ -43,9 +41,10 @@ class ExecTool final : public Tool {
     explicit ExecTool(ExecToolOptions options) : Tool(options.spec), options_(std::move(options)) {}
 
     Task<ToolOutcome> call(ToolCall call) override {
+        if (spec().async && call.pending_id.empty()) co_return needs_durable_session(call);
         ProcessRequest request = make_request(call);
         const Result<ProcessResult> result = co_await run_process(std::move(request));
-        if (result) co_return outcome_of(*result, options_);
+        if (result) co_return outcome_of(*result);
         // Whoever is cancelled does not get an error result: the call has no end.
         if (result.error().kind == ErrorKind::cancelled) {
             throw boost::system::system_error(boost::asio::error::operation_aborted);
@@ -54,14 +53,33 @@ class ExecTool final : public Tool {
     }
 
  private:
+    ToolOutcome outcome_of(const ProcessResult& result) const {
+        ToolOutcome outcome;
+        const bool ended = !was_stopped(result);
+        if (ended && result.exit_code != 0) return failed(result, options_);
+        if (!spec().async) {
+            if (!ended) return failed(result, options_);
+            outcome.result = parse_tool_answer(result.output);
+            return outcome;
+        }
+        // Whoever was stopped in the middle may have started the job before.
+        outcome.suspend = ended ? read_job_started(result.output) : job_not_confirmed();
+        outcome.suspend->timeout = spec().timeout;
+        return outcome;
+    }
+
     ProcessRequest make_request(const ToolCall& call) const {
         ProcessRequest request;
         request.argv = options_.command;
-        request.input = call.input.text();
+        request.input = spec().async ? describe_job(call, options_.callback) : call.input.text();
         request.environment = options_.env;
         request.environment.emplace_back("ROUSE_SESSION_ID", call.session_id.text());
         request.environment.emplace_back("ROUSE_CALL_ID", call.id.text);
         request.environment.emplace_back("ROUSE_TOOL", call.name);
+        if (spec().async) {
+            request.environment.emplace_back("ROUSE_PENDING_ID", call.pending_id.text());
+            request.environment.emplace_back("ROUSE_CALLBACK_URL", options_.callback.url());
+        }
         request.working_dir = options_.cwd;
         request.time_limit = options_.timeout;
         request.output_bytes = options_.output_bytes;

@@ -5,6 +5,7 @@
 #include <boost/system/system_error.hpp>
 
 #include "base/utf8.h"
+#include "tools/job_start.h"
 #include "tools/tool_answer.h"
 
 namespace rouse {
@@ -73,30 +74,10 @@ std::string with_query(std::string url, const std::string& query) {
     return url + (url.contains('?') ? '&' : '?') + query;
 }
 
-// What the other side says of a job that it has started.
-Suspend read_start(const std::string& body) {
-    Suspend suspend;
-    const Result<RawJson> json = RawJson::parse(body);
-    std::vector<JsonMember> members;
-    if (!json || !split_object(json->text(), members)) return suspend;
-    for (const auto& [key, value] : members) {
-        if (value == "null") continue;
-        const std::string text = read_json_string(value).value_or(std::string(value));
-        if (key == "externalRef") suspend.external_ref = text;
-        if (key == "output") suspend.prompt = text;
-        const std::optional<std::int64_t> ms = read_json_int(value);
-        if (key == "estimatedDuration" && ms && *ms >= 0) suspend.estimated = Milliseconds(*ms);
-    }
-    return suspend;
-}
-
 class HttpTool final : public Tool {
  public:
     HttpTool(HttpToolOptions options, HttpClient& client)
-        : Tool(options.spec), options_(std::move(options)), client_(client) {
-        while (options_.callback_base.ends_with('/'))
-            options_.callback_base.pop_back();
-    }
+        : Tool(options.spec), options_(std::move(options)), client_(client) {}
 
     Task<ToolOutcome> call(ToolCall call) override {
         return spec().async ? start_job(std::move(call)) : ask(std::move(call));
@@ -115,22 +96,18 @@ class HttpTool final : public Tool {
     }
 
     Task<ToolOutcome> start_job(ToolCall call) {
-        if (call.pending_id.empty()) {
-            co_return ToolOutcome::error("the tool " + call.name +
-                                         " answers later, which needs a durable session");
-        }
+        if (call.pending_id.empty()) co_return needs_durable_session(call);
         HttpRequest request = make_start(call);
         const Result<HttpResponse> response = co_await client_.send(std::move(request));
         ToolOutcome outcome;
         if (response) {
             if (!succeeded(*response)) co_return refused(*response);
-            outcome.suspend = read_start(response->body);
+            outcome.suspend = read_job_started(response->body);
         } else {
             const Error& error = response.error();
             const bool unknown = error.kind != ErrorKind::cancelled && may_have_been_sent(error);
             if (!unknown) co_return failed_request(error);
-            outcome.suspend.emplace();
-            outcome.suspend->metadata = RawJson::trusted(R"({"start":"not confirmed"})");
+            outcome.suspend = job_not_confirmed();
         }
         outcome.suspend->timeout = spec().timeout;
         co_return outcome;
@@ -178,18 +155,7 @@ class HttpTool final : public Tool {
         add_header(request.headers, "Content-Type", "application/json");
         add_header(request.headers, "Idempotency-Key", call.pending_id.text());
         add_header(request.headers, "X-Rouse-Session", call.session_id.text());
-        std::string& body = request.body;
-        body = "{\"pendingID\":" + to_json_string(call.pending_id.text());
-        body += ",\"callID\":" + to_json_string(call.id.text);
-        body += ",\"sessionID\":" + to_json_string(call.session_id.text());
-        body += ",\"tool\":" + to_json_string(call.name);
-        body += ",\"input\":" + call.input.text();
-        body +=
-            ",\"callbackURL\":" + to_json_string(options_.callback_base + "/async-tool/webhook");
-        if (!options_.secret_name.empty()) {
-            body += ",\"webhookSecretName\":" + to_json_string(options_.secret_name);
-        }
-        body += '}';
+        request.body = describe_job(call, options_.callback);
         return request;
     }
 

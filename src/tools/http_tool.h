@@ -9,6 +9,7 @@
 
 #include "net/http_client.h"
 #include "rouse/tool.h"
+#include "tools/job_start.h"
 
 namespace rouse {
 
@@ -21,8 +22,7 @@ struct HttpToolOptions {
     HttpHeaders headers = {};  // with their secrets filled in; they win over our own
     Milliseconds timeout = limits::kToolTimeout;  // of the request; the job's is spec.timeout
     std::size_t response_bytes = limits::kToolOutputBytes;
-    std::string callback_base = {};  // our public URL
-    std::string secret_name = {};    // of the secret that signs the callback; not the secret
+    JobCallback callback = {};  // of an async tool
     std::string ca_file = {};
     std::string proxy = {};
     bool allow_private_addresses = false;

@@ -27,7 +27,7 @@ class HttpToolTest : public HttpTest {
         options.spec.name = "deploy";
         options.url = fake_.url(path);
         options.timeout = kNeverReached;
-        options.callback_base = "https://rouse.example/";
+        options.callback.base_url = "https://rouse.example/";
         options.allow_private_addresses = true;
         return options;
     }
@@ -206,7 +206,7 @@ TEST_F(HttpToolTest, WhoeverIsCancelledGetsNoResult) {
 
 TEST_F(HttpToolTest, AnAsyncCallTellsEverythingThatTheAnswerNeeds) {
     HttpToolOptions tool = async_options("/start");
-    tool.secret_name = "DEPLOY_SECRET";
+    tool.callback.secret_name = "DEPLOY_SECRET";
     tool.spec.timeout = std::chrono::hours(2);
     fake_.script(
         "/start",

@@ -319,7 +319,6 @@ class HostsAndOrigins(AuthCase):
     def test_a_configured_origin_may(self):
         self.assert_status(self.client.get("/v1/sessions", headers={"Origin": "https://app.example"}), 200)
 
-    @kit.bug("no CORS headers, no preflight: a browser cannot use cors_origins")
     def test_a_browser_may_use_a_configured_origin(self):
         origin = {"Origin": "https://app.example"}
         answer = self.client.get("/v1/sessions", headers=origin)

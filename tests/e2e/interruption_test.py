@@ -159,10 +159,10 @@ class Interruptions(InterruptionCase):
     def test_those_of_earlier_boots_go_on_with_all_only(self):
         session = self.running("think")
         self.restart_with("off")
+        self.client.start("hello")  # a whole turn of another session: recovery is over
         with self.nothing_changes(session):
             self.restart_with("active")
-            other = self.client.start("hello")["id"]  # a whole turn of another session: recovery is over
-            self.client.wait_status(other, "idle")
+            self.client.start("hello")
             self.assertEqual(self.client.session(session)["status"], "interrupted_startup")
         self.restart_with("all")
         self.client.wait_status(session, "idle")

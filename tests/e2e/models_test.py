@@ -78,6 +78,12 @@ class Models(kit.Case):
         self.assertEqual([block["text"] for record in said for block in record["content"]], [text])
         self.assertEqual(self.client.session(session["id"])["status"], "idle")
 
+    def run_cli(self, *arguments, command="run"):
+        command = [kit.BINARY, command, "--url", f"http://127.0.0.1:{self.server.port}",
+                   "--token-file", str(self.server.data / "token"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              env=self.server.environment(), timeout=60)
+
     # What the last request had in it, whatever its API.
 
     def conversation(self, request):
@@ -545,6 +551,15 @@ class Budgets(Models):
         said = self.conversation(self.fake.requests()[1])
         self.assertEqual(said[-2:], [("user", "Two"), ("user", "Please do")])
 
+    def test_the_command_line_says_why_it_waits_and_how_to_go_on(self):
+        self.note_for_ever(110)
+        done = self.run_cli("--agent", "thrifty", "Go")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("This run has used 110 tokens; its budget is 100", done.stdout)
+        self.assertRegex(done.stdout, r"rouse run 'go on' --session sess_\w+")
+        listed = self.run_cli(command="waits")
+        self.assertIn("its budget is 100", listed.stdout)
+
     def test_a_run_over_budget_can_be_cancelled(self):
         self.note_for_ever(110)
         session = self.client.start("Go", agent="thrifty")
@@ -567,12 +582,6 @@ class Choosing(Models):
         return kit.Setup(agents=agents, tools=super().make_setup().tools,
                          anthropic={"base_url": cls.fake.anthropic_url}, openai={"base_url": cls.fake.openai_url},
                          **sections)
-
-    def run_cli(self, *arguments):
-        command = [kit.BINARY, "run", "--url", f"http://127.0.0.1:{self.server.port}",
-                   "--token-file", str(self.server.data / "token"), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                              env=self.server.environment(), timeout=60)
 
     @every([("Anthropic", "anthropic:claude-x", "/v1/messages"), ("OpenAI", "openai:gpt:x", "/v1/chat/completions")])
     def test_rouse_run_with_a_model_holds_a_conversation_with_tools(self, model, path):

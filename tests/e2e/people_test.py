@@ -216,7 +216,6 @@ class Approval(PeopleCase):
         self.assertEqual(self.runs(), 0)
         self.assert_problem(self.decide(call, "approve"), 410, "not_waiting")
 
-    @kit.bug("410 not_waiting")
     def test_a_decision_that_comes_again_turns_later_is_a_duplicate(self):
         # design 7 Again: for as long as the log exists
         session, call = self.suspend("drop")

@@ -277,8 +277,6 @@ class Starting(kit.Case):
 
     @every([
         ("another store", '[store]\nkind = "sqlite"\n', "sqlite"),
-        ("exec that only starts", '[[tools]]\nname = "x"\nkind = "exec"\ncommand = ["/bin/true"]\nasync = true\n', "x"),
-        ("detaching", '[[tools]]\nname = "x"\nkind = "exec"\ncommand = ["/bin/true"]\ndetach_after = "1s"\n', "detach_after"),
     ])
     def test_what_this_version_does_not_do_is_refused(self, config, part):
         # A setting that is taken and does nothing would be believed.

@@ -356,7 +356,7 @@ class Listing(SessionCase):
         self.assertEqual(self.ids(of_task + "suspended=true"), [waiting])
 
     @every([("status", "status=lost"), ("suspended", "suspended=yes"), ("limit", "limit=0"), ("limit", "limit=501"),
-            ("limit", "limit=-3"), ("limit", "limit=ten")])
+            ("limit", "limit=-3"), ("limit", "limit=ten"), ("cursor", "cursor=nonsense"), ("cursor", "cursor=")])
     def test_malformed_filters_are_refused(self, query):
         self.assert_problem(self.client.get(f"/v1/sessions?{query}"), 400, "invalid_request")
 

@@ -77,10 +77,10 @@ class OneSession(StreamCase):
     def test_text_and_status_come_without_an_id(self):
         session = self.client.start()["id"]
         stream = self.events(session)
-        stream.wait_for("snapshot")
-        self.say(session)
+        stream.wait_for("status")  # from now on it is live
+        self.say(session, "think")
         delta = stream.wait_for("delta")[0]
-        self.assertEqual((delta.id, delta.data["text"], delta.data["session_id"]), (None, "hello 1", session))
+        self.assertEqual((delta.id, delta.data["text"], delta.data["session_id"]), (None, "thought", session))
         stream.wait_for("run.completed")
         kit.wait_until(lambda: stream.wait_for("status")[-1].data["status"] == "idle", "the last status")
         for event in stream.wait_for("status"):

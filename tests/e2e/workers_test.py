@@ -80,6 +80,17 @@ class Claims(WorkerCase):
         self.assertEqual(self.assert_status(self.claim(wait="200ms"), 200)["pending"], [])
         self.assertGreater(time.monotonic() - began, 0.19)
 
+    def test_a_claim_that_is_sent_again_takes_nothing_more(self):
+        # api 1: Idempotency-Key on any POST, also after a crash
+        pending = {self.suspend()[1] for _ in range(2)}
+        key = {"Idempotency-Key": "claim-1"}
+        first = self.assert_status(self.client.post("/async-tool/claim", {"worker": "w"}, headers=key), 200)
+        self.restart()
+        again = self.assert_status(self.client.post("/async-tool/claim", {"worker": "w"}, headers=key), 200)
+        self.assertEqual((again.json, again.headers["Idempotency-Replayed"]), (first.json, "true"))
+        other = self.claim(max=10)["pending"]
+        self.assertLessEqual({c["id"] for c in other}, pending)
+
     def test_each_call_is_taken_by_one_worker(self):
         made = {self.suspend()[1] for _ in range(12)}
         joins = [self.background(self.claim, f"w{n}", max=4) for n in range(6)]

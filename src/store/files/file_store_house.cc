@@ -34,7 +34,8 @@ struct FileStore::LogWrite {
     std::uint64_t at = 0;
     std::string tail;
     std::shared_ptr<const SessionState> state;
-    std::vector<PendingId> gone;
+    std::vector<PendingId> gone = {};
+    bool has_views = false;
 };
 
 void FileStore::run_house() {
@@ -135,7 +136,7 @@ Result<void> FileStore::flush_logs() {
         if (failure_) return *failure_;
         for (auto& [id, log] : table_.open_logs()) {
             if (log.tail.empty() || log.state->deleted) continue;
-            writes.push_back({id, log.written(), log.tail, nullptr, {}});
+            writes.push_back({id, log.written(), log.tail, nullptr});
         }
     }
     for (const LogWrite& write : writes) {
@@ -170,7 +171,8 @@ Result<void> FileStore::write_checkpoint() {
         position = applied_;
         for (auto& [id, log] : table_.open_logs()) {
             if (!log.changed || log.state->deleted) continue;
-            writes.push_back({id, log.written(), log.tail, log.state.lend(), no_longer_open(log)});
+            writes.push_back({id, log.written(), log.tail, log.state.lend(), no_longer_open(log),
+                              std::exchange(log.has_views, true)});
         }
         deleted = table_.take_deleted();
         SessionIndex& rows = table_.index_for_checkpoint();
@@ -182,7 +184,10 @@ Result<void> FileStore::write_checkpoint() {
         for (const LogWrite& write : writes) {
             if (Result<void> done = write_log(write); !done) return done;
             if (write.id == system_log()) continue;
-            Result<void> done = files::write_views(env_.fs, layout_, *write.state, write.gone);
+            Result<void> done = files::write_views(env_.fs, layout_, *write.state);
+            if (done && write.has_views) {
+                done = files::remove_old_views(env_.fs, layout_, *write.state, write.gone);
+            }
             if (!done) return done;
         }
         for (const auto& [id, views] : deleted) {

@@ -75,6 +75,7 @@ class FileStore::Opener {
         store_.applied_.segment = store_.journal_.position().segment;
         store_.applied_.offset = store_.journal_.position().offset;
         if (Result<void> done = make_reserve(); !done) return done;
+        table_.finish_replay();
         return rebuilt_ ? store_.checkpoint() : Result<void>();
     }
 

@@ -113,6 +113,7 @@ Result<OpenLog*> LogTable::open(const SessionId& id, IfMissing if_missing) {
         if (if_missing == IfMissing::refuse) return unknown_session(id);
         OpenLog log;
         log.tip = LogTip::start_of(id);
+        log.has_views = replaying_;
         return &open_.emplace(id, std::move(log)).first->second;
     }
     if (row->damaged) return session_damaged(id, *row->damaged);

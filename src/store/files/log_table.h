@@ -31,7 +31,8 @@ struct OpenLog {
     std::string tail;      // durable in the journal, not yet in the log file
     bool changed = false;  // since the last checkpoint
     bool row_is_stale = false;
-    std::vector<PendingId> pending_views;  // that a checkpoint wrote or may have begun to write
+    bool has_views = true;                 // or may have: a checkpoint wrote some, or began to
+    std::vector<PendingId> pending_views;  // among them
 
     std::uint64_t written() const { return tip.bytes - tail.size(); }
 };
@@ -39,6 +40,9 @@ struct OpenLog {
 class LogTable {
  public:
     LogTable(Env env, Layout layout, std::size_t cache_bytes);
+
+    // From now on a log that is made is new on disk too.
+    void finish_replay() { replaying_ = false; }
 
     // The log with its state, read and checked from disk if need be; a new one when `may_create`.
     //   not_found  unknown_session | session_gone
@@ -108,6 +112,7 @@ class LogTable {
     SessionIndex index_;
     std::unordered_map<SessionId, OpenLog> open_;
     StateCache cache_;
+    bool replaying_ = true;
     std::vector<std::pair<SessionId, Damage>> damaged_;
     std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted_;
     std::set<SessionId> stale_rows_;

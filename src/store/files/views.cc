@@ -119,23 +119,29 @@ bool has_open_token(const SessionState& state) {
         state.tokens, [](const Token& token) { return token.status == TokenStatus::active; });
 }
 
-Result<void> write_views(Fs& fs, const Layout& layout, const SessionState& state,
-                         const std::vector<PendingId>& gone) {
+Result<void> write_views(Fs& fs, const Layout& layout, const SessionState& state) {
     Result<void> done = fs.replace_view(layout.snapshot(state.id), snapshot_text(state));
     if (!done) return done;
     if (has_open_token(state)) {
         done = fs.replace_view(layout.tokens(state.id), tokens_text(state));
-    } else {
-        done = remove_if_there(fs, layout.tokens(state.id));
-    }
-    if (!done) return done;
-    for (const PendingId& id : gone) {
-        if (done = remove_view(fs, layout.pending(id)); !done) return done;
+        if (!done) return done;
     }
     for (const PendingCall& call : state.pending) {
         if (!is_open(call.status)) continue;
         done = fs.replace_view(layout.pending(call.pending_id), pending_text(state, call));
         if (!done) return done;
+    }
+    return {};
+}
+
+Result<void> remove_old_views(Fs& fs, const Layout& layout, const SessionState& state,
+                              const std::vector<PendingId>& gone) {
+    if (!has_open_token(state)) {
+        const Result<void> done = remove_if_there(fs, layout.tokens(state.id));
+        if (!done) return done;
+    }
+    for (const PendingId& id : gone) {
+        if (Result<void> done = remove_view(fs, layout.pending(id)); !done) return done;
     }
     return {};
 }

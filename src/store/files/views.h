@@ -22,10 +22,12 @@ std::string pending_index_text(const std::vector<OpenPending>& calls);
 
 bool has_open_token(const SessionState& state);
 
-// Writes the views of one session. `gone` are the pending calls that an earlier checkpoint may have
-// written and that are no longer open.
-Result<void> write_views(Fs& fs, const Layout& layout, const SessionState& state,
-                         const std::vector<PendingId>& gone);
+// Writes the views of one session.
+Result<void> write_views(Fs& fs, const Layout& layout, const SessionState& state);
+// Removes those that an earlier checkpoint may have written and that say nothing any more: the
+// tokens when none is open, and the pending calls `gone`.
+Result<void> remove_old_views(Fs& fs, const Layout& layout, const SessionState& state,
+                              const std::vector<PendingId>& gone);
 Result<void> remove_views(Fs& fs, const Layout& layout, const SessionId& id,
                           const std::vector<PendingId>& pending);
 
