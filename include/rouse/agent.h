@@ -114,7 +114,7 @@ struct AgentOptions {
     std::vector<std::shared_ptr<Tool>> tools = {};
     Hooks hooks = {};
     bool parallel_tool_calls = true;  // else one after the other, up to the first that suspends
-    std::size_t max_iterations = 50;  // model calls in one call of the agent
+    std::size_t max_iterations = 50;  // model calls in one call; a durable session waits then
     RetryPolicy retry = {};
     TokenBudget budget = {};                            // needs a durable session, which can wait
     std::optional<Milliseconds> time_limit = {};        // for one call of the agent

@@ -334,9 +334,14 @@ Task<Result<void>> TurnRunner::generate() {
         co_return co_await wait_for_person(*std::move(prompt));
     }
     if (iterations_++ >= settings_->options.max_iterations) {
+        const std::string calls = std::to_string(settings_->options.max_iterations);
+        if (has_session() && request_.session->paid()) {
+            std::string prompt = "This turn did not end within " + calls +
+                                 " model calls. A message lets it go on for as many again.";
+            co_return co_await wait_for_person(std::move(prompt));
+        }
         co_return Error(ErrorKind::unavailable, "iteration_limit",
-                        "the turn did not end within " +
-                            std::to_string(settings_->options.max_iterations) +
+                        "the turn did not end within " + calls +
                             " model calls; raise max_iterations or look at its tools");
     }
     Result<ModelResponse> answer = co_await ask_model();

@@ -85,7 +85,7 @@ Error judge_final(int status, const ProviderError& error, const std::string& wor
 
 }  // namespace
 
-Error stream_broken(std::string what) {
+Error stream_broken(const std::string& what) {
     return {ErrorKind::unavailable, "stream_broken", "the model's answer broke off: " + what};
 }
 

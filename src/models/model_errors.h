@@ -11,7 +11,7 @@
 namespace rouse {
 
 // An answer that cannot be what the provider meant to send.
-Error stream_broken(std::string what);
+Error stream_broken(const std::string& what);
 
 // From the body {"error":{"type","code","message"}} or a looser form of it, an event of a stream,
 // or a response's own error.

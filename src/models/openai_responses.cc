@@ -216,6 +216,7 @@ RawJson with_items(const RawJson& response, const std::map<std::int64_t, RawJson
     const Result<Response> read = from_json<Response>(response.text(), "the response");
     if (!read || !read->output.empty() || items.empty()) return response;
     std::vector<std::string> output;
+    output.reserve(items.size());
     for (const auto& [index, item] : items)
         output.push_back(item.text());
     JsonMembers whole;
