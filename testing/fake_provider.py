@@ -309,6 +309,11 @@ class Responses(OpenAi):
 APIS = {api.path: api for api in (Anthropic(), Chat(), Responses())}
 
 
+def events_of(path, step):
+    """How many events that API has for a step."""
+    return len(list(APIS[path].stream(step, 1, "")))
+
+
 # ---- the server -----------------------------------------------------------------------------
 
 

@@ -227,6 +227,20 @@ TEST_F(HttpModelTest, CancellingEndsTheAnswerAtOnce) {
     fake_.wait_for_leavers(1);
 }
 
+TEST_F(HttpModelTest, AnAnswerHasATimeAltogetherAndOneForItsNextByte) {
+    AnthropicOptions made = options<AnthropicOptions>();
+    for (Milliseconds AnthropicOptions::* limit :
+         {&AnthropicOptions::request_timeout, &AnthropicOptions::idle_timeout}) {
+        fake_.script("/v1/messages", {half_and_stall()});
+        AnthropicOptions hasty = made;
+        hasty.*limit = Milliseconds(100);
+        const ModelResult answer = ask(*make_anthropic_model(hasty, client_));
+        ASSERT_FALSE(answer);
+        EXPECT_EQ(answer.error().reason, "model_timeout") << answer.error().message;
+    }
+    fake_.wait_for_leavers(2);
+}
+
 // A program without a loop of its own: the network has a thread, the listener has the caller's.
 TEST_F(HttpModelTest, AModelWithANetworkOfItsOwnIsHeardOnTheCallersThread) {
     HttpReply reply =

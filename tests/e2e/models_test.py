@@ -12,7 +12,7 @@ import kit
 from kit import every, wait_until
 
 sys.path.insert(0, str(kit.TREE / "testing"))
-from fake_provider import KEY, FakeProvider, calls, fails, misbehave, replay, says  # noqa: E402
+from fake_provider import KEY, FakeProvider, calls, events_of, fails, misbehave, replay, says  # noqa: E402
 
 WIRE = kit.TREE / "tests/models/wire"
 CLAUDE, CHAT, RESPONSES = "claude", "chat", "responses"
@@ -349,25 +349,29 @@ class Trouble(Models):
         self.assert_one_answer(session, "A whole answer.")
         self.assertIn(len(self.records(session, "run.retrying")), (1, 2))
 
-    @every(AGENTS)
-    def test_a_stream_that_breaks_in_a_tool_call_runs_nothing(self, agent):
-        # Every event but the last: the call is whole, the message is not.
-        for cut in range(4, 12):
+    @every([("Messages", CLAUDE, "/v1/messages", 0), ("Chat Completions", CHAT, "/v1/chat/completions", 2),
+            ("Responses", RESPONSES, "/v1/responses", 0)])
+    def test_wherever_a_stream_ends_early_nothing_of_it_runs_or_stays(self, agent, path, behind_the_end):
+        # Chat Completions is whole with its finish_reason: usage and [DONE] may be missing.
+        whole = events_of(path, calls(("note", {"n": 1}), text="Now."))
+        for cut in range(whole - behind_the_end):
             self.plan(misbehave(calls(("note", {"n": 1}), text="Now."), "eof", cut), says("Nothing ran."))
             session = self.client.start("Note 1", agent=f"{agent}-quick")
-            if self.records(session, "run.retrying"):
-                self.assertEqual(self.notes(), [], cut)
-                self.assert_one_answer(session, "Nothing ran.")
+            self.assertEqual(self.notes(), [], cut)
+            self.assertEqual(len(self.records(session, "run.retrying")), 1, cut)
+            self.assert_one_answer(session, "Nothing ran.")
 
     def test_events_that_come_twice_do_no_harm(self):
-        for agent in (CLAUDE, RESPONSES):
-            for index in range(10):
-                whole = calls(("note", {"n": 1}, "c1"), text="")
-                self.plan(misbehave(whole, "duplicate", index), whole, whole, says("Done."), says("Done."))
+        for agent, path in ((CLAUDE, "/v1/messages"), (RESPONSES, "/v1/responses")):
+            step = calls(("note", {"n": 1}, "c1"))
+            for index in range(events_of(path, step)):
+                self.plan(misbehave(calls(("note", {"n": 1}, "c1")), "duplicate", index), step, step, says("Done."))
                 session = self.client.start("Note 1", agent=agent)
                 self.assertEqual(session["outcome"]["status"], "completed", (agent, index, session["outcome"]))
                 for line in self.notes():  # never half an input, never a doubled one
                     self.assertEqual(line, '{"n":1}', (agent, index))
+                if agent == RESPONSES:  # its events are numbered
+                    self.assertEqual(self.records(session, "run.retrying"), [], index)
 
     def test_a_connection_that_breaks_behind_the_end_has_lost_nothing(self):
         self.plan(misbehave(says("Whole."), "linger"), says("never asked"))
