@@ -232,7 +232,7 @@ Records waiting_session(World& world, const SessionId& id, const BootId& boot) {
             answer,
             call,
             TokenMinted{token, std::string(64, 'a'), run, wait, WaitKind::external, deadline, {}},
-            RunWaiting{run, wait, WaitKind::external, token, deadline, {}}};
+            RunWaiting{run, wait, WaitKind::external, token, deadline, {}, {}}};
 }
 
 Records finished_session(World& world, const SessionId& id, const BootId& boot) {

@@ -48,7 +48,7 @@ class WatchedModel final : public Model {
  public:
     explicit WatchedModel(std::vector<ScriptEntry> script) : script_(std::move(script)) {}
 
-    Task<Result<ModelResponse>> generate(ModelRequest request, const OnText& on_text) override {
+    Task<ModelResult> generate(ModelRequest request, const OnText& on_text) override {
         std::vector<Message> asked(request.history.begin(), request.history.end());
         asked.insert(asked.end(), request.turn.begin(), request.turn.end());
         requests.push_back(std::move(asked));

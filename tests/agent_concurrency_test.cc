@@ -50,7 +50,7 @@ class WaitingModel final : public Model {
  public:
     WaitingModel(std::function<void()> begun, std::vector<ScriptEntry> script)
         : begun_(std::move(begun)), script_(std::move(script)) {}
-    Task<Result<ModelResponse>> generate(ModelRequest request, const OnText& on_text) override {
+    Task<ModelResult> generate(ModelRequest request, const OnText& on_text) override {
         if (!waits) co_return co_await script_.generate(request, on_text);
         const auto executor = co_await asio::this_coro::executor;
         asio::steady_timer timer(executor, kNever);

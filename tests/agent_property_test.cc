@@ -116,7 +116,7 @@ class PlanModel final : public Model {
  public:
     explicit PlanModel(const std::vector<PlannedTurn>& plan) : plan_(plan) {}
 
-    Task<Result<ModelResponse>> generate(ModelRequest request, const OnText&) override {
+    Task<ModelResult> generate(ModelRequest request, const OnText&) override {
         std::vector<Message> asked(request.history.begin(), request.history.end());
         asked.insert(asked.end(), request.turn.begin(), request.turn.end());
         if (const std::string open = unmatched_calls(asked); !open.empty()) problem = open;

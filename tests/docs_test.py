@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Runs the commands of docs/http.md against a real server: ROUSE_BINARY, or the first argument.
+"""Runs the commands of docs/http.md and docs/models.md against a real server: ROUSE_BINARY, or the first argument.
 
 A `#→ text` behind a command means that the command prints that text. Blocks marked `sh skip` are not run."""
 
+import contextlib
 import os
 import pathlib
 import re
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -35,23 +38,53 @@ def script_of(document):
     return "\n".join(lines) + "\n"
 
 
+def run(script, directory, environment):
+    """What it starts and leaves behind ends with it."""
+    shell = subprocess.Popen(["bash", "-c", script], env=environment, cwd=directory, start_new_session=True)
+    try:
+        return shell.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+
+
+def check_http(binary, directory):
+    data = pathlib.Path(directory) / "data"
+    server = subprocess.Popen([binary, "serve", "--data", data, "--listen", "127.0.0.1:0"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        url = server.stdout.readline().split()[-1]
+        environment = {**os.environ, "ROUSE": url, "TOKEN": (data / "token").read_text().strip()}
+        return run(script_of(ROOT / "docs/http.md"), ROOT, environment)
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def check_models(binary, directory):
+    """The page starts its servers itself; here they get ports that are free."""
+    place = pathlib.Path(directory)
+    (place / "testing").symlink_to(ROOT / "testing")
+    (place / "rouse").symlink_to(pathlib.Path(binary).resolve())
+    script = script_of(ROOT / "docs/models.md")
+    for port in ("8901", "8902"):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            script = script.replace(port, str(free.getsockname()[1]))
+    environment = {**os.environ, "PATH": f"{place}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
+    return run(script, place, environment)
+
+
 def main():
     binary = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("ROUSE_BINARY", ROOT / "build/release/rouse")
-    with tempfile.TemporaryDirectory() as directory:
-        data = pathlib.Path(directory) / "data"
-        server = subprocess.Popen([binary, "serve", "--data", data, "--listen", "127.0.0.1:0"],
-                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        try:
-            url = server.stdout.readline().split()[-1]
-            environment = {**os.environ, "ROUSE": url, "TOKEN": (data / "token").read_text().strip()}
-            script = script_of(ROOT / "docs/http.md")
-            code = subprocess.run(["bash", "-c", script], env=environment).returncode
-        finally:
-            server.terminate()
-            server.wait()
-    if code == 0:
-        print(f"docs/http.md: {script.count('case $out')} promises kept")
-    return code
+    for page, check in (("http", check_http), ("models", check_models)):
+        with tempfile.TemporaryDirectory() as directory:
+            code = check(binary, directory)
+        if code != 0:
+            return code
+        promises = script_of(ROOT / f"docs/{page}.md").count("case $out")
+        print(f"docs/{page}.md: {promises} promises kept")
+    return 0
 
 
 if __name__ == "__main__":

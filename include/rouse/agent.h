@@ -58,6 +58,7 @@ struct AgentRequest {
     Answers answers = {};  // for the pending calls of a suspended turn
     std::optional<Suspension> state = {};  // the suspended turn, when no session keeps it
     bool go_on = false;                    // with the turn that a crash interrupted
+    std::shared_ptr<Model> model = {};     // for this call, in place of the agent's
     OnItem on_item = {};
     std::stop_token stop = {};
 };
@@ -88,6 +89,24 @@ struct TurnError : Error {
 };
 using TurnResult = std::expected<Response, TurnError>;
 
+// A model call that may work later is made again, after `first_delay`, then twice that, and so on
+// up to `longest_delay`, each shortened by up to half at random; or after what the provider asks.
+// One that asks for more than `patience` is not waited for.
+struct RetryPolicy {
+    std::uint32_t retries = 8;
+    Milliseconds first_delay{500};
+    Milliseconds longest_delay{60'000};
+    Milliseconds patience{600'000};
+    std::function<double()> random = {};  // in [0, 1); a source of its own when empty
+};
+
+// In tokens, as add_paid_tokens() counts. What is over budget waits for a person, who lets it go on
+// for as much again; nothing is cut in the middle.
+struct TokenBudget {
+    std::optional<std::int64_t> per_run = {};
+    std::optional<std::int64_t> per_session = {};
+};
+
 struct AgentOptions {
     std::string name = "agent";
     std::string system_prompt = {};
@@ -95,7 +114,9 @@ struct AgentOptions {
     std::vector<std::shared_ptr<Tool>> tools = {};
     Hooks hooks = {};
     bool parallel_tool_calls = true;  // else one after the other, up to the first that suspends
-    std::size_t max_iterations = 50;  // model calls in one call of the agent
+    std::size_t max_iterations = 50;  // model calls in one call; a durable session waits then
+    RetryPolicy retry = {};
+    TokenBudget budget = {};                            // needs a durable session, which can wait
     std::optional<Milliseconds> time_limit = {};        // for one call of the agent
     bool ask_if_unknown = false;                        // see ToolAnnotations
     std::optional<Milliseconds> approval_timeout = {};  // for the person who is asked
@@ -112,7 +133,8 @@ struct AgentOptions {
 //   conflict      input_on_suspended_session, unknown_pending_tool_call, digest_mismatch,
 //                 reentrant_session, hook_abort
 //   invalid       nothing_to_do, no_model, invalid_schema, malformed_suspension
-//   cancelled     cancelled       timeout  time_limit       unavailable  iteration_limit
+//   cancelled     cancelled       timeout  time_limit
+//   unavailable   iteration_limit, token_budget, answers_cut
 //   internal      exception: a model, a hook or a session threw
 class Agent {
  public:

@@ -3,7 +3,9 @@
 // The model behind an agent. Providers live in their own headers; scripted_model.h has one that
 // needs no key and plays a script.
 
+#include <expected>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +18,8 @@
 namespace rouse {
 
 // The conversation in two parts, so that a long history is never copied: what was said before this
-// turn, and the turn. Every tool call in it has its result. Good until generate() returns.
+// turn, and the turn. Every tool call in it has its result, and it keeps the model's rules. Good
+// until generate() returns.
 struct ModelRequest {
     SessionId session_id;  // empty without a session
     std::string_view system;
@@ -30,17 +33,47 @@ struct ModelResponse {
     std::string model;
     std::string stop_reason;
     Usage usage;
+    bool cut = false;  // ended before it was whole, by a limit say: its tool calls must not run
+};
+
+struct ModelError : Error {
+    std::optional<Milliseconds> retry_after = {};  // as the provider asks
+
+    ModelError() = default;
+    ModelError(Error error) : Error(std::move(error)) {}  // NOLINT: an error is one
+};
+
+class [[nodiscard]] ModelResult : public std::expected<ModelResponse, ModelError> {
+    using Base = std::expected<ModelResponse, ModelError>;
+
+ public:
+    using Base::Base;
+    ModelResult() = default;
+    ModelResult(Error error) : Base(std::unexpect, std::move(error)) {}  // NOLINT: as in Result
+    ModelResult(ModelError error) : Base(std::unexpect, std::move(error)) {}  // NOLINT
+};
+
+// What a provider demands of a conversation. The agent mends what does not fit before it asks.
+struct ConversationRules {
+    bool checked = false;       // or nothing is looked at: the model takes anything
+    bool alternates = false;    // user, assistant, user, …, a user first
+    bool unique_calls = false;  // no call id twice in the whole conversation
+    // Of blocks that only some provider knows; the others are left out.
+    std::function<bool(std::string_view type)> takes_block = {};
 };
 
 class Model {
  public:
     virtual ~Model() = default;
 
+    virtual ConversationRules rules() const { return {}; }
+
     // One answer. Text goes to `on_text` as it comes; an error from there ends the call with it.
-    //   unavailable, timeout   may work later
+    // Nothing of an answer that did not come to its end is given back.
+    //   unavailable, timeout   may work later: the agent asks again
     //   invalid, denied        will not, with the provider's words
     using OnText = std::function<Result<void>(std::string_view)>;
-    virtual Task<Result<ModelResponse>> generate(ModelRequest request, const OnText& on_text) = 0;
+    virtual Task<ModelResult> generate(ModelRequest request, const OnText& on_text) = 0;
 };
 
 }  // namespace rouse

@@ -79,7 +79,7 @@ class ScriptedModel final : public Model {
 
     //   invalid      unscripted; or as a provider's 4xx
     //   unavailable  as a provider's 408, 409, 429, 5xx
-    Task<Result<ModelResponse>> generate(ModelRequest request, const OnText& on_text) override;
+    Task<ModelResult> generate(ModelRequest request, const OnText& on_text) override;
 
  private:
     // How far the conversation of one session has used the script up.

@@ -87,6 +87,31 @@ class Session {
     // Gives back the result that counts: another one when somebody outside was faster.
     virtual Task<Result<ToolResult>> call_ended(CallId call, ToolResult result);
     virtual Task<Result<void>> accept_answers(Answers answers);
+    struct RetryStep {
+        std::uint32_t attempt = 0;  // that comes next; the first call is attempt 1
+        std::string message;        // what went wrong
+        Milliseconds delay{};       // until then
+    };
+    virtual Task<Result<void>> model_retrying(RetryStep step);
+    // What was changed in the conversation before the model got it.
+    virtual Task<Result<void>> context_repaired(std::vector<std::string> changes);
+
+    // ---- Budgets. Only a durable session counts over the turns, and only it can wait.
+
+    struct Paid {
+        std::int64_t run = 0;      // tokens since it began, or since a person let it go on
+        std::int64_t session = 0;  // of all its runs, likewise
+    };
+    virtual std::optional<Paid> paid() const { return std::nullopt; }
+    struct InputWait {
+        std::string prompt;
+        std::optional<Milliseconds> timeout;
+    };
+    // Parks the turn until somebody says something. unavailable  token_budget: it cannot wait
+    virtual Task<Result<Suspension>> wait_for_input(InputWait wait);
+    // It is parked like that: the next message goes on with the turn.
+    virtual bool waits_for_input() const { return false; }
+
     virtual Task<Result<void>> turn_failed(Error error);
 
     // A turn that a crash left in the middle, if there is one: everything up to its last recorded

@@ -319,16 +319,18 @@ Task<Result<void>> DurableSession::begin_turn(std::vector<Message> input) {
         earlier.emplace_back(
             MessageUser{ids_.make<MessageId>(), std::move(message.content), false, {}});
     }
-    const Plan plan = [command, earlier](const SessionState& state) -> Result<Records> {
+    RunId run;
+    const Plan plan = [&](const SessionState& state) -> Result<Records> {
         if (state.run_is_open() && !state.is_parked()) return turn_in_progress();
         Result<MessagePlan> begun = plan_message(state, command);
         if (!begun) return begun.error();
+        run = begun->run_id;
         Records records = earlier;
         std::ranges::move(begun->records, std::back_inserter(records));
         return records;
     };
     if (Result<void> written = co_await write(plan); !written) co_return written;
-    run_ = command.new_run;
+    run_ = run;
     co_return Result<void>();
 }
 
@@ -599,6 +601,46 @@ Task<Result<void>> DurableSession::accept_answers(Answers answers) {
         return plan_answers(state, answers);
     };
     co_return co_await write(plan);
+}
+
+Task<Result<void>> DurableSession::model_retrying(RetryStep step) {
+    RunRetrying record;
+    record.run_id = run_;
+    record.attempt = step.attempt;
+    record.message = std::move(step.message);
+    record.next = now() + step.delay;
+    const Plan plan = [record](const SessionState&) { return Result<Records>(Records{record}); };
+    co_return co_await write(plan);
+}
+
+Task<Result<void>> DurableSession::context_repaired(std::vector<std::string> changes) {
+    keep(ContextRepaired{run_, std::move(changes), {}});
+    co_return Result<void>();
+}
+
+std::optional<Session::Paid> DurableSession::paid() const {
+    if (!state_.run) return std::nullopt;
+    return Paid{state_.run->unapproved_tokens, state_.unapproved_tokens};
+}
+
+bool DurableSession::waits_for_input() const {
+    return state_.is_parked() && state_.run->wait->kind == WaitKind::user_input;
+}
+
+Task<Result<Suspension>> DurableSession::wait_for_input(InputWait wait) {
+    const Secret secret = ids_.secret();
+    ParkCommand command;
+    command.run_id = run_;
+    command.wait_id = ids_.make<WaitId>();
+    command.token = {ids_.make<TokenId>(), hash_of_secret(secret)};
+    command.for_user_input = true;
+    command.prompt = std::move(wait.prompt);
+    if (wait.timeout) command.deadline_at = now() + *wait.timeout;
+    const Plan plan = [command](const SessionState& state) { return plan_park(state, command); };
+    if (Result<void> written = co_await write(plan); !written) co_return written.error();
+    Suspension answer = turn_so_far().so_far;
+    answer.resume_token = to_token_text(command.token.token_id, secret).reveal();
+    co_return answer;
 }
 
 Task<Result<void>> DurableSession::turn_failed(Error error) {

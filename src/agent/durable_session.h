@@ -52,6 +52,11 @@ class DurableSession final : public Session {
     Task<Result<void>> call_started(Started started) override;
     Task<Result<ToolResult>> call_ended(CallId call, ToolResult result) override;
     Task<Result<void>> accept_answers(Answers answers) override;
+    Task<Result<void>> model_retrying(RetryStep step) override;
+    Task<Result<void>> context_repaired(std::vector<std::string> changes) override;
+    std::optional<Paid> paid() const override;
+    Task<Result<Suspension>> wait_for_input(InputWait wait) override;
+    bool waits_for_input() const override;
     Task<Result<void>> turn_failed(Error error) override;
     Task<Result<std::optional<Interrupted>>> interrupted() override;
     Task<Result<void>> go_on() override;

@@ -52,6 +52,15 @@ Task<Result<ToolResult>> Session::call_ended(CallId /*call*/, ToolResult result)
 Task<Result<void>> Session::accept_answers(Answers /*answers*/) {
     co_return Result<void>();
 }
+Task<Result<void>> Session::model_retrying(RetryStep /*step*/) {
+    co_return Result<void>();
+}
+Task<Result<void>> Session::context_repaired(std::vector<std::string> /*changes*/) {
+    co_return Result<void>();
+}
+Task<Result<Suspension>> Session::wait_for_input(InputWait wait) {
+    co_return Error(ErrorKind::unavailable, "token_budget", std::move(wait.prompt));
+}
 Task<Result<void>> Session::turn_failed(Error /*error*/) {
     co_return Result<void>();
 }

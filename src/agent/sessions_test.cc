@@ -207,13 +207,13 @@ TEST_P(SessionsTest, CancellingASuspensionLeavesNoOpenCall) {  // S2-112
 
 TEST_P(SessionsTest, AResumeWhoseModelFailsCanBeRetriedOrLeavesACleanSession) {  // 2.2, #231
     ScriptEntry failing;
-    failing.error.emplace().status = 529;
+    failing.error.emplace().status = 400;
     make_agent({calls({{"c1", "ask"}}), failing, says("done"), says("more")});
     ASSERT_TRUE(send(message("Go", session_)));
     const std::string before = snapshot(*session_);
     TurnResult failed = send(answer(session_, {result_for("c1", "1")}));
     ASSERT_FALSE(failed);
-    EXPECT_EQ(failed.error().kind, ErrorKind::unavailable);
+    EXPECT_EQ(failed.error().kind, ErrorKind::invalid);
     EXPECT_EQ(failed.error().usage, (Usage{10, 5, 0, 0}));
     EXPECT_EQ(outline(failed.error().items), "result:c1=1");
     if (!durable()) {
@@ -252,7 +252,7 @@ TEST_P(SessionsTest, SeveralMessagesMakeOneTurn) {
 TEST_P(SessionsTest, CodeOfTheUsersThatThrowsDoesNotBlockTheSession) {
     class Throwing final : public Model {
      public:
-        Task<Result<ModelResponse>> generate(ModelRequest, const OnText&) override {
+        Task<ModelResult> generate(ModelRequest, const OnText&) override {
             throw std::runtime_error("a bug in the model");
         }
     };

@@ -400,10 +400,18 @@ TEST_P(SuspendTest, SuspendingAtTheLastIterationPersistsAndResumes) {  // S2-51
     EXPECT_EQ(second->text(), "ok");
 }
 
-TEST_P(SuspendTest, TooManyIterationsFailTheTurnAndTellWhatItCost) {
+TEST_P(SuspendTest, AfterTooManyIterationsADurableTurnWaitsAndOthersFailAndTellWhatItCost) {
     const auto model = playing({calls({{"c1", "look"}}), calls({{"c2", "look"}}), says("late")});
     Agent agent({.model = model, .tools = {answering("look", "v").tool}, .max_iterations = 2});
     const TurnResult failed = agent.respond_and_wait(message("Go", session_));
+    if (is_durable()) {
+        ASSERT_TRUE(failed) << failed.error().message;
+        EXPECT_EQ(failed->status, ResponseStatus::suspended);
+        const TurnResult done = agent.respond_and_wait(message("Go on", session_));
+        ASSERT_TRUE(done) << done.error().message;
+        EXPECT_EQ(done->text(), "late");
+        return;
+    }
     ASSERT_FALSE(failed);
     EXPECT_EQ(failed.error().kind, ErrorKind::unavailable);
     EXPECT_EQ(failed.error().reason, "iteration_limit");

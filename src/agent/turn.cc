@@ -44,7 +44,9 @@ const CheckedTool* AgentSettings::find_tool(std::string_view name) const {
 }
 
 TurnRunner::TurnRunner(std::shared_ptr<const AgentSettings> settings, AgentRequest request)
-    : settings_(std::move(settings)), request_(std::move(request)) {}
+    : settings_(std::move(settings)),
+      request_(std::move(request)),
+      caller_(settings_->options.retry, request_.session.get()) {}
 
 Task<TurnResult> TurnRunner::run() {
     Result<void> done;
@@ -84,7 +86,7 @@ Task<TurnResult> TurnRunner::run() {
 // ---- beginning ------------------------------------------------------------------------------
 
 Task<Result<void>> TurnRunner::start() {
-    if (!settings_->options.model) {
+    if (!settings_->options.model && !request_.model) {
         co_return Error(ErrorKind::invalid, "no_model", "the agent has no model; give it one");
     }
     if (settings_->mistake) co_return *settings_->mistake;
@@ -146,9 +148,14 @@ Task<Result<void>> TurnRunner::start_fresh() {
     turn_ = std::move(request_.messages);
     first_output_ = turn_.size();
     if (!has_session()) co_return Result<void>();
+    const bool goes_on = request_.session->waits_for_input();
     Result<void> begun = co_await request_.session->begin_turn(turn_);
     begun_ = begun.has_value();
-    co_return begun;
+    if (!begun || !goes_on) co_return begun;
+    Result<std::optional<Session::Interrupted>> left = co_await request_.session->interrupted();
+    if (!left) co_return left.error();
+    if (*left) co_return co_await take_up(**std::move(left));
+    co_return Result<void>();
 }
 
 Task<Result<void>> TurnRunner::start_again(Suspension state) {
@@ -238,9 +245,14 @@ Task<Result<void>> TurnRunner::start_after_crash() {
     }
     if (Result<void> ours = co_await request_.session->go_on(); !ours) co_return ours;
     begun_ = true;
-    Suspension& state = left->so_far;
+    co_return co_await take_up(*std::move(left));
+}
+
+// A turn as the session has it, to go on with.
+Task<Result<void>> TurnRunner::take_up(Session::Interrupted left) {
+    Suspension& state = left.so_far;
     usage_ = state.usage;
-    resumed_ = left->resumed;
+    resumed_ = left.resumed;
     if (const Result<std::size_t> at = find_batch(state.turn_messages)) {
         Result<ToolBatch> batch = ToolBatch::restore(state.turn_messages[*at], state);
         if (!batch) co_return batch.error();
@@ -249,7 +261,7 @@ Task<Result<void>> TurnRunner::start_after_crash() {
     }
     turn_ = std::move(state.turn_messages);
     first_output_ = turn_.size();
-    for (const CallId& id : left->may_have_run) {
+    for (const CallId& id : left.may_have_run) {
         BatchCall* call = batch_.find(id);
         if (call == nullptr || call->phase == Phase::done) continue;
         const CheckedTool* tool = settings_->find_tool(call->name);
@@ -318,10 +330,18 @@ Task<Result<void>> TurnRunner::finish_batch() {
 
 Task<Result<void>> TurnRunner::generate() {
     only_answers_ = false;
+    if (std::optional<std::string> prompt = over_budget()) {
+        co_return co_await wait_for_person(*std::move(prompt));
+    }
     if (iterations_++ >= settings_->options.max_iterations) {
+        const std::string calls = std::to_string(settings_->options.max_iterations);
+        if (has_session() && request_.session->paid()) {
+            std::string prompt = "This turn did not end within " + calls +
+                                 " model calls. A message lets it go on for as many again.";
+            co_return co_await wait_for_person(std::move(prompt));
+        }
         co_return Error(ErrorKind::unavailable, "iteration_limit",
-                        "the turn did not end within " +
-                            std::to_string(settings_->options.max_iterations) +
+                        "the turn did not end within " + calls +
                             " model calls; raise max_iterations or look at its tools");
     }
     if (has_session()) {
@@ -329,9 +349,23 @@ Task<Result<void>> TurnRunner::generate() {
         if (!mail) co_return mail.error();
         if (*mail) turn_.push_back(**std::move(mail));
     }
+    Result<ModelResponse> answer = co_await ask_model();
+    if (!answer) co_return answer.error();
+    const bool cut = answer->cut;
+    if (Result<void> taken = co_await take_answer(*std::move(answer)); !taken) co_return taken;
+    if (cut && !batch_.empty()) co_return co_await refuse_cut_calls();
+    cut_in_a_row_ = 0;
+    if (!batch_.empty()) co_return Result<void>();
+    const Result<bool> stops = co_await wants_to_stop();
+    if (!stops) co_return stops.error();
+    if (*stops) co_return co_await complete();
+    co_return Result<void>();
+}
+
+Task<Result<ModelResponse>> TurnRunner::ask_model() {
     HookContext context = turn_context(HookPoint::pre_generation);
     Result<void> agreed = co_await call_hooks(HookPoint::pre_generation, context);
-    if (!agreed) co_return agreed;
+    if (!agreed) co_return agreed.error();
 
     ModelRequest request;
     if (has_session()) request.session_id = request_.session->id();
@@ -345,17 +379,19 @@ Task<Result<void>> TurnRunner::generate() {
         if (!request_.on_item) return {};
         return request_.on_item(TextDelta{std::string(text)});
     };
-    Result<ModelResponse> answer = co_await settings_->options.model->generate(request, on_text);
-    if (!answer) co_return answer.error();
+    Model& model = request_.model ? *request_.model : *settings_->options.model;
+    co_return co_await caller_.ask(model, request, on_text);
+}
 
-    usage_ += answer->usage;
-    make_call_ids_unique(answer->content);
-    turn_.push_back({Role::assistant, std::move(answer->content), {}});
+Task<Result<void>> TurnRunner::take_answer(ModelResponse answer) {
+    usage_ += answer.usage;
+    make_call_ids_unique(answer.content);
+    turn_.push_back({Role::assistant, std::move(answer.content), {}});
     batch_ = ToolBatch(turn_.back());
     batch_at_ = turn_.size() - 1;
     if (has_session()) {
-        Session::AssistantStep step{turn_.back(), std::move(answer->model),
-                                    std::move(answer->stop_reason), answer->usage};
+        Session::AssistantStep step{turn_.back(), std::move(answer.model),
+                                    std::move(answer.stop_reason), answer.usage};
         Result<void> added = co_await request_.session->add_assistant(std::move(step));
         if (!added) co_return added;
     }
@@ -363,11 +399,61 @@ Task<Result<void>> TurnRunner::generate() {
         ToolCallItem item{call.id, call.name, call.input};
         if (Result<void> sent = emit(std::move(item)); !sent) co_return sent;
     }
-    if (!batch_.empty()) co_return Result<void>();
-    const Result<bool> stops = co_await wants_to_stop();
-    if (!stops) co_return stops.error();
-    if (*stops) co_return co_await complete();
     co_return Result<void>();
+}
+
+// Half an input must not run, and neither must the calls before it: the model had not finished
+// saying what it wants. It is told, and may try again.
+Task<Result<void>> TurnRunner::refuse_cut_calls() {
+    constexpr std::size_t kPatience = 3;
+    const ToolResult refusal = error_result(
+        "Not run: the message ended before it was whole, most likely at its token limit. Make "
+        "smaller calls, or fewer at once.");
+    for (BatchCall& call : batch_.calls()) {
+        call.phase = Phase::done;
+        call.result = refusal;
+        if (has_session()) {
+            const Result<ToolResult> noted =
+                co_await request_.session->call_ended(call.id, refusal);
+            if (!noted) co_return noted.error();
+        }
+        ToolResultItem item{call.id, call.name, refusal};
+        if (Result<void> sent = emit(std::move(item)); !sent) co_return sent;
+    }
+    if (++cut_in_a_row_ < kPatience) co_return Result<void>();
+    co_return Error(ErrorKind::unavailable, "answers_cut",
+                    "the model's answers end in the middle of tool calls, again and again: raise "
+                    "max_tokens");
+}
+
+std::optional<std::string> TurnRunner::over_budget() const {
+    const TokenBudget& budget = settings_->options.budget;
+    if (!has_session() || (!budget.per_run && !budget.per_session)) return std::nullopt;
+    const std::optional<Session::Paid> paid = request_.session->paid();
+    if (!paid) return std::nullopt;
+    const auto words = [](std::string_view what, std::int64_t used, std::int64_t of) {
+        return "This " + std::string(what) + " has used " + std::to_string(used) +
+               " tokens; its budget is " + std::to_string(of) +
+               ". A message lets it go on for as many again.";
+    };
+    if (budget.per_session && paid->session >= *budget.per_session) {
+        return words("session", paid->session, *budget.per_session);
+    }
+    if (budget.per_run && paid->run >= *budget.per_run) {
+        return words("run", paid->run, *budget.per_run);
+    }
+    return std::nullopt;
+}
+
+Task<Result<void>> TurnRunner::wait_for_person(std::string prompt) {
+    Session::InputWait wait{std::move(prompt), settings_->options.approval_timeout};
+    Result<Suspension> saved = co_await request_.session->wait_for_input(std::move(wait));
+    if (!saved) co_return saved.error();
+    finished_ = true;
+    response_.status = ResponseStatus::suspended;
+    response_.suspension = *std::move(saved);
+    if (!request_.on_item) co_return Result<void>();
+    co_return request_.on_item(SuspendedItem{*response_.suspension});
 }
 
 Task<Result<bool>> TurnRunner::wants_to_stop() {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/model_call.h"
 #include "agent/schema_check.h"
 #include "agent/tool_batch.h"
 #include "rouse/agent.h"
@@ -34,12 +35,18 @@ class TurnRunner {
     Task<Result<void>> start_fresh();
     Task<Result<void>> start_again(Suspension state);
     Task<Result<void>> start_after_crash();
+    Task<Result<void>> take_up(Session::Interrupted left);
     Task<Result<void>> take_answers();
 
     Task<Result<void>> advance();
     Task<Result<void>> work_on_batch();
     Task<Result<void>> finish_batch();
     Task<Result<void>> generate();
+    Task<Result<ModelResponse>> ask_model();
+    Task<Result<void>> take_answer(ModelResponse answer);
+    Task<Result<void>> refuse_cut_calls();
+    std::optional<std::string> over_budget() const;
+    Task<Result<void>> wait_for_person(std::string prompt);
     Task<Result<bool>> wants_to_stop();
 
     Task<Result<void>> suspend();
@@ -68,6 +75,8 @@ class TurnRunner {
     bool only_answers_ = false;    // so far: no model was called and no tool run
     bool finished_ = false;
     std::size_t iterations_ = 0;
+    std::size_t cut_in_a_row_ = 0;  // answers whose calls could not be run
+    ModelCaller caller_;
     Response response_;
 };
 

@@ -1,5 +1,8 @@
 #include "app/catalogue.h"
 
+#include <algorithm>
+
+#include "config/choices.h"
 #include "rouse/ask_user.h"
 #include "rouse/scripted_model.h"
 #include "tools/broadcast_tool.h"
@@ -186,9 +189,12 @@ struct Building {
         options.time_limit = agent.time_limit;
         options.approval_timeout = person_timeout;
         options.ask_if_unknown = agent.on_unknown == ToolConfig::OnUnknown::ask;
+        options.retry.retries = agent.retries;
+        options.retry.first_delay = agent.retry_delay;
+        options.budget = {agent.run_tokens, agent.session_tokens};
         AgentDefinition definition;
         definition.name = agent.name;
-        definition.provider = "scripted";
+        definition.provider = config::choice_text(agent.model.provider);
         definition.model = std::move(model_name);
         definition.tools = agent.tools;
         for (const std::string& name : agent.tools) {
@@ -215,15 +221,19 @@ Result<Catalogue> build_catalogue(const Config& config, const CatalogueParts& pa
     for (const ToolConfig& tool : config.tools) {
         if (Result<void> added = building.add_tool(tool, parts); !added) return added.error();
     }
+    const auto maker = std::make_shared<const ModelMaker>(config, parts.http, parts.variables);
+    building.catalogue.make_model = [maker](const std::string& agent, const Provider& provider) {
+        return maker->for_session(agent, provider);
+    };
     for (const AgentConfig& agent : config.agents) {
-        if (agent.model.provider != ModelConfig::Provider::scripted) {
-            return invalid("agent " + agent.name +
-                           ": only scripted models are available in this version");
-        }
-        Result<std::shared_ptr<ScriptedModel>> model = ScriptedModel::from_file(agent.model.name);
-        if (!model) return invalid("agent " + agent.name + ": " + model.error().message);
-        const std::string name = "scripted:" + agent.model.name;
-        building.catalogue.models.push_back(name);
+        Result<std::shared_ptr<Model>> model = maker->for_agent(agent);
+        if (!model) return model.error();
+        const bool scripted = agent.model.provider == ModelConfig::Provider::scripted;
+        const std::string full =
+            std::string(config::choice_text(agent.model.provider)) + ':' + agent.model.name;
+        std::vector<std::string>& models = building.catalogue.models;
+        if (std::ranges::find(models, full) == models.end()) models.push_back(full);
+        const std::string name = scripted ? full : agent.model.name;
         if (Result<void> added = building.add_agent(agent, *model, name); !added) {
             return added.error();
         }

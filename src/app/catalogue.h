@@ -2,6 +2,7 @@
 
 // From configuration to agents and tools that work.
 
+#include "app/model_maker.h"
 #include "base/clock.h"
 #include "config/config.h"
 #include "net/http_client.h"
@@ -19,6 +20,7 @@ struct CatalogueParts {
     DetachedCalls& detached;
     MailPlanner& mail;
     std::string public_url;  // where callbacks reach us
+    Variables variables;     // of the environment
 };
 
 // invalid, with what is wrong: a script that cannot be read, a schema that is none.

@@ -174,8 +174,13 @@ class Service {
 
     CatalogueParts catalogue_parts() {
         const std::string& configured = options_.config.server.public_url;
-        return {env_.clock, http_client_,  children_,
-                detached_,  mail_planner_, configured.empty() ? url_ : configured};
+        return {env_.clock,
+                http_client_,
+                children_,
+                detached_,
+                mail_planner_,
+                configured.empty() ? url_ : configured,
+                [this](const std::string& name) { return secret(name); }};
     }
 
     AuthOptions auth_options(const std::string& token) const {

@@ -29,6 +29,7 @@ inline constexpr std::size_t kSystemRecordsPerSnapshot = 10'000;
 // Outgoing HTTP and programs that we run.
 inline constexpr std::chrono::seconds kHttpConnectTimeout{10};
 inline constexpr std::size_t kHttpResponseBytes = 16U << 20U;
+inline constexpr std::size_t kModelResponseBytes = 64U << 20U;
 inline constexpr std::size_t kHttpHeaderBytes = 64U << 10U;  // of a response, in all
 inline constexpr long kHttpKeptConnections = 64;
 inline constexpr std::size_t kProcessOutputBytes = 1U << 20U;  // of each stream

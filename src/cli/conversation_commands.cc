@@ -18,6 +18,7 @@ constexpr std::size_t kTitleColumns = 60;
 struct Options {
     std::string prompt;
     std::string agent;
+    std::string model;
     std::string session;
     std::string title;
     std::string on_waiting = "reject";
@@ -146,6 +147,14 @@ Result<client::Answer<client::SessionView>> open_session(Context& context, const
     }
     client::NewSession session;
     session.agent = options.agent;
+    if (!options.model.empty()) {
+        const std::size_t colon = options.model.find(':');
+        if (colon == std::string::npos) {
+            return usage("--model is anthropic:MODEL or openai:MODEL, not '" + options.model + "'");
+        }
+        session.provider_type = options.model.substr(0, colon);
+        session.provider_model = options.model.substr(colon + 1);
+    }
     session.title = options.title;
     if (session.title.empty()) {
         session.title = cut_to(printable(prompt.substr(0, prompt.find('\n'))), kTitleColumns);
@@ -154,8 +163,8 @@ Result<client::Answer<client::SessionView>> open_session(Context& context, const
 }
 
 Result<int> run_prompt(Context& context, const Options& options) {
-    if (!options.session.empty() && !(options.agent + options.title).empty()) {
-        return usage("--agent and --title are for new sessions; leave out --session");
+    if (!options.session.empty() && !(options.agent + options.model + options.title).empty()) {
+        return usage("--agent, --model and --title are for new sessions; leave out --session");
     }
     std::string prompt = options.prompt;
     if (prompt == "-") prompt = {std::istreambuf_iterator<char>(std::cin), {}};
@@ -220,7 +229,8 @@ void add_run(CLI::App& program, ServerCommands& commands) {
         program,
         {"run", "Ask an agent, in a new session or a known one, and show its answer",
          "  rouse run \"Deploy main\"\n  rouse run \"And the docs?\" --session 01M7HQKV\n"
-         "  rouse run --agent reviewer - < change.diff > review.txt\n\n"
+         "  rouse run --agent reviewer - < change.diff > review.txt\n"
+         "  rouse run --model anthropic:claude-sonnet-4-5 \"What is new?\"\n\n"
          "Questions and approvals are asked at the terminal. When the session waits for something\n"
          "else, or nobody sits at the terminal, it says what for and how to resume, and ends with\n"
          "0. A run that fails ends with 1. Ctrl-C leaves the session, which goes on by itself.\n"},
@@ -228,6 +238,9 @@ void add_run(CLI::App& program, ServerCommands& commands) {
     command.add_option("prompt", options->prompt, "what to say; - reads standard input")
         ->required();
     command.add_option("--agent", options->agent, "who is asked; without, the default agent");
+    command.add_option("--model", options->model,
+                       "anthropic:MODEL or openai:MODEL instead of the agent's; the key is the "
+                       "server's");
     command.add_option("--session", options->session, "go on in this session");
     command.add_option("--title", options->title, "of a new session; without, from the prompt");
     command

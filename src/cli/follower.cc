@@ -91,6 +91,7 @@ void Follower::take_record(const client::Event& event) {
         show_result(dropped->call_id, dropped->error, Colour::red);
     } else if (const auto* retrying = std::get_if<RunRetrying>(&body)) {
         note("the model is asked again: " + describe(*retrying), Colour::yellow);
+        said_.clear();  // it begins anew
     } else if (const auto* ended = std::get_if<RunFailed>(&body)) {
         failure_ = "the run failed: " + ended->error;
     } else if (std::holds_alternative<RunCancelled>(body)) {

@@ -58,11 +58,17 @@ struct Describe {
                                    : r.run_id.text() + " continues " + r.continues.text();
     }
     std::string operator()(const RunWaiting& r) const {
-        return "for " + std::string(to_string(r.wait_kind)) + until(r.deadline_at);
+        return with("for " + std::string(to_string(r.wait_kind)) + until(r.deadline_at), r.prompt);
     }
     std::string operator()(const RunResumed& r) const { return std::string(to_string(r.reason)); }
     std::string operator()(const RunRetrying& r) const {
         return "attempt " + std::to_string(r.attempt) + ": " + r.message;
+    }
+    std::string operator()(const ContextRepaired& r) const {
+        std::string text;
+        for (const std::string& change : r.changes)
+            text += (text.empty() ? "" : "; ") + change;
+        return text;
     }
     std::string operator()(const RunFailed& r) const { return with(r.reason, r.error); }
     std::string operator()(const RunCancelled& r) const { return r.reason; }

@@ -80,6 +80,10 @@ std::string waiting_text(const Context& context, const client::SessionView& sess
     text += ":\n";
     for (const PendingView& call : session.pending)
         text += call_text(context, session.id, call, ways);
+    if (session.run && session.run->wait && !session.run->wait->prompt.empty()) {
+        text += "  " + printable(session.run->wait->prompt) + "\n    " +
+                context.command_line("run 'go on' --session " + session.id.text()) + "\n";
+    }
     return text;
 }
 

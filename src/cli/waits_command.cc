@@ -25,7 +25,7 @@ std::string tools_of(const client::WaitView& wait) {
 }
 
 std::string prompt_of(const client::WaitView& wait) {
-    return wait.pending.empty() ? std::string() : wait.pending.front().prompt;
+    return wait.pending.empty() ? wait.prompt : wait.pending.front().prompt;
 }
 
 Result<int> list_waits(Context& context, const Options& options) {

@@ -104,6 +104,11 @@ Result<Answer<SessionView>> Client::create_session(const NewSession& session) {
     Fields body;
     body.text_if("agent", session.agent).text_if("title", session.title);
     body.text_if("message", session.message);
+    if (!session.provider_type.empty()) {
+        Fields provider;
+        provider.text("type", session.provider_type).text("model", session.provider_model);
+        body.raw("provider", provider.done());
+    }
     const std::string target = "/v1/sessions" + Query().add("wait", session.wait).text();
     return ask_for<SessionView>("POST", target, body.done());
 }

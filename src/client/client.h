@@ -39,7 +39,9 @@ struct NewSession {
     std::string agent;
     std::string title;
     std::string message;
-    std::string wait;  // for the message's run, at most: "5s"
+    std::string wait;                // for the message's run, at most: "5s"
+    std::string provider_type = {};  // with provider_model: instead of the agent's
+    std::string provider_model = {};
 };
 
 struct SessionQuery {

@@ -7,11 +7,13 @@
 #include <string>
 
 #include "client/server_address.h"
-#include "client/sse.h"
+#include "net/sse.h"
 
 namespace rouse::client {
 
 class BlockingHttp;
+
+using Event = SseEvent;  // its id is the seq; empty: it is not in a log
 
 // Names of events that no server sends.
 inline constexpr std::string_view kConnectionLost = "client.lost";

@@ -46,6 +46,7 @@ struct PendingView {
 struct WaitView {
     std::string kind;
     std::optional<Timestamp> deadline_at;
+    std::string prompt;  // of a wait without calls
     // Not within a session, which says these itself.
     SessionId session_id;
     std::string title;
@@ -54,8 +55,9 @@ struct WaitView {
     static constexpr auto fields() {
         using S = WaitView;
         return std::tuple(required("kind", &S::kind), field("deadline_at", &S::deadline_at),
-                          field("session_id", &S::session_id), field("title", &S::title),
-                          field("agent", &S::agent), field("pending", &S::pending));
+                          field("prompt", &S::prompt), field("session_id", &S::session_id),
+                          field("title", &S::title), field("agent", &S::agent),
+                          field("pending", &S::pending));
     }
 };
 

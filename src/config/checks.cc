@@ -83,6 +83,31 @@ void check_names(const std::vector<Item>& items, const std::string& section, Che
     }
 }
 
+// Keys that say something to another provider than the agent's.
+void check_model_keys(const AgentConfig& agent, const std::string& path, Checker& checker) {
+    using Provider = ModelConfig::Provider;
+    if (!checker.is_given(path + ".model")) return;
+    const auto only = [&](const std::string& key, bool is_set, Provider provider) {
+        if (!is_set || agent.model.provider == provider) return;
+        checker.mistake(path + '.' + key,
+                        "is for " + std::string(choice_text(provider)) + " models");
+    };
+    // Defaults may be spelled out: the printed configuration does that.
+    only("api", agent.api != AgentConfig{}.api, Provider::openai);
+    only("anthropic_version", agent.anthropic_version != AgentConfig{}.anthropic_version,
+         Provider::anthropic);
+    only("anthropic_beta", !agent.anthropic_beta.empty(), Provider::anthropic);
+    // Versions are dates. Anthropic refuses requests that carry one, whatever its value.
+    if (agent.model.provider == Provider::anthropic && agent.temperature &&
+        agent.anthropic_version >= "2026-10-21") {
+        checker.mistake(path + ".temperature",
+                        "is taken by Anthropic only with anthropic_version = \"2023-06-01\"");
+    }
+    if (agent.model.provider == Provider::scripted && !agent.base_url.empty()) {
+        checker.mistake(path + ".base_url", "is for models of a provider; this one is scripted");
+    }
+}
+
 void check_agents(const Config& config, Checker& checker) {
     check_names(config.agents, "agents", checker);
     std::vector<std::string> known(kBuiltInTools.begin(), kBuiltInTools.end());
@@ -90,6 +115,7 @@ void check_agents(const Config& config, Checker& checker) {
         if (!tool.name.empty()) known.push_back(tool.name);
     }
     for (std::size_t i = 0; i < config.agents.size(); ++i) {
+        check_model_keys(config.agents[i], "agents[" + std::to_string(i) + ']', checker);
         const std::vector<std::string>& tools = config.agents[i].tools;
         for (std::size_t j = 0; j < tools.size(); ++j) {
             const std::string key =

@@ -38,6 +38,8 @@ template <>
 inline constexpr auto kChoices<ModelConfig::Provider> =
     std::array{"scripted"sv, "anthropic"sv, "openai"sv};
 template <>
+inline constexpr auto kChoices<AgentConfig::Api> = std::array{"chat"sv, "responses"sv};
+template <>
 inline constexpr auto kChoices<WebhookEvent> = std::array{
     "session.waiting"sv,     "session.resumed"sv, "session.completed"sv, "session.failed"sv,
     "session.interrupted"sv, "pending.created"sv, "pending.expiring"sv,  "pending.expired"sv};

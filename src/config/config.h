@@ -21,6 +21,9 @@ namespace rouse {
 // A duration, or none: "never".
 using MaybeDuration = std::optional<Milliseconds>;
 
+// A number of tokens, or as many as it takes: "unlimited".
+using MaybeTokens = std::optional<std::int64_t>;
+
 // Text that stands in the configuration, or in an environment variable that it names.
 struct SecretText {
     std::string variable = {};  // empty: the text stands in the configuration itself
@@ -75,6 +78,8 @@ struct LimitsConfig {
     MaybeDuration turn_time = std::chrono::hours(1);
     MaybeDuration call_timeout = limits::kCallTimeout;
     Milliseconds tool_time = std::chrono::minutes(5);
+    MaybeTokens run_tokens = {};
+    MaybeTokens session_tokens = {};
     // Requests
     std::uint64_t body_bytes = 4U << 20U;
     std::uint64_t header_bytes = 16U << 10U;
@@ -103,6 +108,18 @@ struct LimitsConfig {
 struct RetentionConfig {
     MaybeDuration finished_after = std::nullopt;
     friend bool operator==(const RetentionConfig&, const RetentionConfig&) = default;
+};
+
+// What agents and sessions with a model of this provider have in common.
+struct AnthropicConfig {
+    std::string base_url = {};
+    SecretText api_key = {};
+    friend bool operator==(const AnthropicConfig&, const AnthropicConfig&) = default;
+};
+struct OpenAiConfig {
+    std::string base_url = {};
+    SecretText api_key = {};
+    friend bool operator==(const OpenAiConfig&, const OpenAiConfig&) = default;
 };
 
 struct ToolConfig {
@@ -153,6 +170,8 @@ struct ModelConfig {
 };
 
 struct AgentConfig {
+    enum class Api : std::uint8_t { chat, responses };
+
     std::string name = {};
     ModelConfig model = {};
     std::string system = {};
@@ -161,6 +180,24 @@ struct AgentConfig {
     std::uint32_t max_iterations = LimitsConfig{}.model_iterations;
     MaybeDuration time_limit = LimitsConfig{}.turn_time;
     ToolConfig::OnUnknown on_unknown = ToolConfig::OnUnknown::error;
+    // The model, at its provider
+    std::string base_url = {};
+    SecretText api_key = {};
+    Api api = Api::chat;
+    std::map<std::string, SecretText> headers = {};
+    std::optional<double> temperature = {};
+    std::optional<std::uint32_t> max_tokens = {};
+    std::string request = {};  // a JSON object
+    bool stream = true;
+    Milliseconds request_timeout = std::chrono::hours(1);
+    Milliseconds idle_timeout = std::chrono::minutes(5);
+    std::string ca_file = {};
+    std::string anthropic_version = "2026-10-21";
+    std::vector<std::string> anthropic_beta = {};
+    std::uint32_t retries = 8;
+    Milliseconds retry_delay{500};
+    MaybeTokens run_tokens = {};
+    MaybeTokens session_tokens = {};
     friend bool operator==(const AgentConfig&, const AgentConfig&) = default;
 };
 
@@ -190,6 +227,8 @@ struct Config {
     RecoveryConfig recovery = {};
     LimitsConfig limits = {};
     RetentionConfig retention = {};
+    AnthropicConfig anthropic = {};
+    OpenAiConfig openai = {};
     std::vector<AgentConfig> agents = {};
     std::vector<ToolConfig> tools = {};
     std::vector<WebhookConfig> webhooks = {};

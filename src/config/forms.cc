@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <system_error>
 
@@ -13,6 +14,7 @@ namespace rouse::config {
 namespace {
 
 constexpr std::uint32_t kMostCounted = 1'000'000;
+constexpr std::uint32_t kMostRetries = 100;
 
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
@@ -133,6 +135,69 @@ std::optional<std::uint32_t> CountForm::read(const Value& value, Reading& readin
 
 Value CountForm::from_text(const std::string& text, const ConfigPlace& place) {
     return number_or_text(text, place);
+}
+
+std::optional<std::uint32_t> RetriesForm::read(const Value& value, Reading& reading) {
+    const auto* number = value.as<std::int64_t>();
+    if (number != nullptr && *number >= 0 && *number <= kMostRetries) {
+        return static_cast<std::uint32_t>(*number);
+    }
+    reading.unexpected(value, expects());
+    return std::nullopt;
+}
+
+Value RetriesForm::from_text(const std::string& text, const ConfigPlace& place) {
+    return number_or_text(text, place);
+}
+
+std::optional<MaybeCountForm::Type> MaybeCountForm::read(const Value& value, Reading& reading) {
+    const std::optional<std::uint32_t> number = CountForm::read(value, reading);
+    if (!number) return std::nullopt;
+    return Type(number);
+}
+
+Value MaybeCountForm::from_text(const std::string& text, const ConfigPlace& place) {
+    return CountForm::from_text(text, place);
+}
+
+std::optional<std::string> MaybeCountForm::print(const Type& number) {
+    if (!number) return std::nullopt;
+    return std::to_string(*number);
+}
+
+std::optional<MaybeRealForm::Type> MaybeRealForm::read(const Value& value, Reading& reading) {
+    std::optional<double> number;
+    if (const auto* whole = value.as<std::int64_t>()) number = static_cast<double>(*whole);
+    if (const auto* real = value.as<double>()) number = *real;
+    if (number && *number >= 0 && *number <= 2) return Type(number);
+    reading.unexpected(value, expects());
+    return std::nullopt;
+}
+
+std::optional<std::string> MaybeRealForm::print(const Type& number) {
+    if (!number) return std::nullopt;
+    std::array<char, 32> text{};
+    const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), *number);
+    std::string out(text.data(), error == std::errc() ? end : text.data());
+    if (out.find_first_of(".e") == std::string::npos) out += ".0";  // TOML tells 1 from 1.0
+    return out;
+}
+
+std::optional<MaybeTokens> TokensForm::read(const Value& value, Reading& reading) {
+    const auto* text = value.as<std::string>();
+    if (text != nullptr && *text == "unlimited") return MaybeTokens();
+    const auto* number = value.as<std::int64_t>();
+    if (number != nullptr && *number >= 1) return MaybeTokens(*number);
+    reading.unexpected(value, expects());
+    return std::nullopt;
+}
+
+Value TokensForm::from_text(const std::string& text, const ConfigPlace& place) {
+    return number_or_text(text, place);
+}
+
+std::optional<std::string> TokensForm::print(const Type& tokens) {
+    return tokens ? std::to_string(*tokens) : "\"unlimited\"";
 }
 
 std::optional<std::uint64_t> BytesForm::read(const Value& value, Reading& reading) {

@@ -54,6 +54,38 @@ struct CountForm {
     static std::optional<std::string> print(Type number) { return std::to_string(number); }
 };
 
+struct RetriesForm {
+    using Type = std::uint32_t;
+    static std::string expects() { return "a number from 0 to 100"; }
+    static std::optional<Type> read(const Value& value, Reading& reading);
+    static Value from_text(const std::string& text, const ConfigPlace& place);
+    static std::optional<std::string> print(Type number) { return std::to_string(number); }
+};
+
+// May be left out, for whatever the provider does then.
+struct MaybeCountForm {
+    using Type = std::optional<std::uint32_t>;
+    static std::string expects() { return CountForm::expects(); }
+    static std::optional<Type> read(const Value& value, Reading& reading);
+    static Value from_text(const std::string& text, const ConfigPlace& place);
+    static std::optional<std::string> print(const Type& number);
+};
+
+struct MaybeRealForm : WrittenAsText {
+    using Type = std::optional<double>;
+    static std::string expects() { return "a number from 0 to 2"; }
+    static std::optional<Type> read(const Value& value, Reading& reading);
+    static std::optional<std::string> print(const Type& number);
+};
+
+struct TokensForm {
+    using Type = MaybeTokens;
+    static std::string expects() { return "a number of tokens, or \"unlimited\""; }
+    static std::optional<Type> read(const Value& value, Reading& reading);
+    static Value from_text(const std::string& text, const ConfigPlace& place);
+    static std::optional<std::string> print(const Type& tokens);
+};
+
 struct BytesForm {
     using Type = std::uint64_t;
     static std::string expects() { return "a size in bytes such as 65536 or \"4MiB\""; }
@@ -211,6 +243,14 @@ struct SchemaForm : WrittenAsText {
     static std::string expects() { return "a JSON Schema as a table or as a string of JSON"; }
     static std::optional<Type> read(const Value& value, Reading& reading);
     static std::optional<std::string> print(const Type& json);
+};
+
+// The same for members of a request.
+struct ObjectForm : WrittenAsText {
+    using Type = std::string;
+    static std::string expects() { return "a table, or a string of JSON with an object"; }
+    static std::optional<Type> read(const Value& value, Reading& reading);
+    static std::optional<std::string> print(const Type& json) { return SchemaForm::print(json); }
 };
 
 // The name of a variable, for the secret in it.

@@ -112,6 +112,11 @@ const SectionTable<LimitsConfig>& table_of() {
                                    "How long a call may wait for its result from outside."),
             key<DurationForm>("tool_time", &S::tool_time,
                               "How long a call may take while its turn stands still for it."),
+            key<TokensForm>("run_tokens", &S::run_tokens,
+                            "Tokens that a run may use; then it waits until somebody says "
+                            "something, and goes on for as many again."),
+            key<TokensForm>("session_tokens", &S::session_tokens,
+                            "The same for all runs of a session together."),
             key<BytesForm>("body_bytes", &S::body_bytes, "A request's body, at most `16MiB`."),
             key<BytesForm>("header_bytes", &S::header_bytes, "A request's first line and headers."),
             key<CountForm>("header_fields", &S::header_fields, "Headers of a request."),
@@ -146,6 +151,32 @@ const SectionTable<LimitsConfig>& table_of() {
 }
 
 template <>
+const SectionTable<AnthropicConfig>& table_of() {
+    using S = AnthropicConfig;
+    static const SectionTable<AnthropicConfig> table{
+        "anthropic", "For every `anthropic:<model>`, of agents and of sessions that name one.",
+        keys(key<UrlForm>("base_url", &S::base_url, "Where its API is, up to before `/v1`.")
+                 .by_default("`\"https://api.anthropic.com\"`"),
+             key<SecretForm>("api_key_env", &S::api_key, "Holds the key.")
+                 .by_default("`\"ANTHROPIC_API_KEY\"`"))};
+    return table;
+}
+
+template <>
+const SectionTable<OpenAiConfig>& table_of() {
+    using S = OpenAiConfig;
+    static const SectionTable<OpenAiConfig> table{
+        "openai", "For every `openai:<model>`, of agents and of sessions that name one.",
+        keys(key<UrlForm>("base_url", &S::base_url,
+                          "Where its API is, up to and with `/v1`: OpenAI's, Ollama's, vLLM's, "
+                          "llama.cpp's, a gateway's.")
+                 .by_default("`\"https://api.openai.com/v1\"`"),
+             key<SecretForm>("api_key_env", &S::api_key, "Holds the key.")
+                 .by_default("`\"OPENAI_API_KEY\"`"))};
+    return table;
+}
+
+template <>
 const SectionTable<AgentConfig>& table_of() {
     using S = AgentConfig;
     static const SectionTable<AgentConfig> table{
@@ -170,7 +201,45 @@ const SectionTable<AgentConfig>& table_of() {
              key<ChoiceForm<ToolConfig::OnUnknown>>("on_unknown", &S::on_unknown,
                                                     "A call may have run when the server died: "
                                                     "tell the model, or ask a person. For tools "
-                                                    "that do not say it themselves."))};
+                                                    "that do not say it themselves."),
+             key<UrlForm>("base_url", &S::base_url, "Where the model's API is.")
+                 .by_default("that of `[anthropic]` or `[openai]`"),
+             key<SecretForm>("api_key_env", &S::api_key, "Holds the model's key.")
+                 .by_default("that of `[anthropic]` or `[openai]`"),
+             key<ChoiceForm<S::Api>>("api", &S::api,
+                                     "Of an `openai` model: Chat Completions, which everybody "
+                                     "speaks, or the Responses API."),
+             key<HeadersForm>("headers", &S::headers,
+                              "More headers of each request to the model. A secret is the whole "
+                              "text of a variable: `{ \"x-team\" = \"env:TEAM\" }`."),
+             key<MaybeRealForm>("temperature", &S::temperature,
+                                "Of the model; without it, the provider's default. Anthropic takes it "
+                                "with `anthropic_version = \"2023-06-01\"` only."),
+             key<MaybeCountForm>("max_tokens", &S::max_tokens,
+                                 "Of one answer; without it 8192 at Anthropic, else the "
+                                 "provider's default."),
+             key<ObjectForm>("request", &S::request,
+                             "Members for each request, over ours of the same name: `{ thinking = "
+                             "{ type = \"adaptive\" } }`."),
+             key<FlagForm>("stream", &S::stream, "The answer comes piece by piece."),
+             key<DurationForm>("request_timeout", &S::request_timeout,
+                               "For one answer of the model, whole."),
+             key<DurationForm>("idle_timeout", &S::idle_timeout,
+                               "For the model's next byte, the first one too."),
+             key<PathForm>("ca_file", &S::ca_file,
+                           "Certificates that are trusted instead of the system's, PEM."),
+             key<TextForm>("anthropic_version", &S::anthropic_version, "The header `anthropic-version`."),
+             key<ListForm<TextForm>>("anthropic_beta", &S::anthropic_beta,
+                                     "The header `anthropic-beta`."),
+             key<RetriesForm>("retries", &S::retries,
+                              "How often a model call that may work later is made again."),
+             key<DurationForm>("retry_delay", &S::retry_delay,
+                               "Before the first time; then twice as long, up to a minute, or as "
+                               "the provider asks."),
+             key<TokensForm>("run_tokens", &S::run_tokens, "As in `[limits]`.")
+                 .by_default("`limits.run_tokens`"),
+             key<TokensForm>("session_tokens", &S::session_tokens, "As in `[limits]`.")
+                 .by_default("`limits.session_tokens`"))};
     return table;
 }
 

@@ -70,6 +70,10 @@ const SectionTable<LimitsConfig>& table_of();
 template <>
 const SectionTable<RetentionConfig>& table_of();
 template <>
+const SectionTable<AnthropicConfig>& table_of();
+template <>
+const SectionTable<OpenAiConfig>& table_of();
+template <>
 const SectionTable<AgentConfig>& table_of();
 template <>
 const SectionTable<ToolConfig>& table_of();
@@ -84,6 +88,8 @@ void visit_sections(AnyConfig& config, Visitor&& visit) {
     visit(config.recovery);
     visit(config.limits);
     visit(config.retention);
+    visit(config.anthropic);
+    visit(config.openai);
 }
 
 // Calls visit(items) for each section that is a list: [[agents]] …

@@ -278,6 +278,8 @@ void read_lists(Config& config, const Table& root, const Reading& reading) {
     AgentConfig agent;
     agent.max_iterations = config.limits.model_iterations;
     agent.time_limit = config.limits.turn_time;
+    agent.run_tokens = config.limits.run_tokens;
+    agent.session_tokens = config.limits.session_tokens;
     read_list(config.agents, agent, root, reading);
     read_list(config.tools, {}, root, reading);
     read_list(config.webhooks, {}, root, reading);

@@ -122,6 +122,7 @@ TEST(LoadTest, EveryKeyOfASectionCanBeSetInTheEnvironmentAndByAFlag) {
         const std::string name(config::table_of<Section>().name);
         for (const auto& key : config::table_of<Section>().keys) {
             std::string text = key.print(section).value_or("");
+            if (text.empty() && key.name.ends_with("_env")) continue;  // names no variable
             if (text.starts_with('"') || text.starts_with('['))
                 text = text.substr(1, text.size() - 2);
             environment[config::variable_name(name, key.name)] = text;

@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "rouse.toml:1:3: error: agent: unknown section, did you mean \"agents\"?\n"},
         MistakeCase{"SectionLikeNone", "[banana]\n",
                     "rouse.toml:1:2: error: banana: unknown section; there are: server, store, "
-                    "recovery, limits, retention, agents, tools, webhooks\n"},
+                    "recovery, limits, retention, anthropic, openai, agents, tools, webhooks\n"},
         MistakeCase{"Key", "[server]\n  listn = 5\n",
                     "rouse.toml:2:3: error: server.listn: unknown key, did you mean \"listen\"?\n"},
         MistakeCase{"KeyLikeNone", "[store]\nbanana = 5\n",
@@ -238,6 +238,35 @@ INSTANTIATE_TEST_SUITE_P(
                     "anthropic:<model> or openai:<model>, got \"openai:\"\n"
                     "rouse.toml:9:9: error: agents[2].model: expects scripted:<file>, "
                     "anthropic:<model> or openai:<model>, got \"antropic:x\"\n"},
+        MistakeCase{
+            "KeysOfAnotherProvider",
+            kAgent + "anthropic_version = \"x\"\nanthropic_beta = [\"y\"]\n" +
+                "[[agents]]\nname = \"b\"\nmodel = \"anthropic:x\"\napi = \"responses\"\n" +
+                "[[agents]]\nname = \"c\"\nmodel = \"scripted:x\"\nbase_url = "
+                "\"https://x\"\n",
+            "rouse.toml:4:21: error: agents[0].anthropic_version: is for anthropic models\n"
+            "rouse.toml:5:18: error: agents[0].anthropic_beta: is for anthropic models\n"
+            "rouse.toml:9:7: error: agents[1].api: is for openai models\n"
+            "rouse.toml:13:12: error: agents[2].base_url: is for models of a provider; this "
+            "one is scripted\n"},
+        MistakeCase{
+            "TemperatureThatAnthropicRefuses",
+            "[[agents]]\nname = \"a\"\nmodel = \"anthropic:x\"\ntemperature = 1\n",
+            "rouse.toml:4:15: error: agents[0].temperature: is taken by Anthropic only with "
+            "anthropic_version = \"2023-06-01\"\n"},
+        MistakeCase{
+            "NumbersOfAModel",
+            kAgent + "temperature = 3\nmax_tokens = 0\nretries = -1\nrun_tokens = \"many\"\n"
+                     "request = \"[]\"\n",
+            "rouse.toml:4:15: error: agents[0].temperature: expects a number from 0 to 2, got "
+            "integer 3\n"
+            "rouse.toml:5:14: error: agents[0].max_tokens: expects a number from 1 to "
+            "1000000, got integer 0\n"
+            "rouse.toml:6:11: error: agents[0].retries: expects a number from 0 to 100, got "
+            "integer -1\n"
+            "rouse.toml:7:14: error: agents[0].run_tokens: expects a number of tokens, or "
+            "\"unlimited\", got \"many\"\n"
+            "rouse.toml:8:11: error: agents[0].request: must be a JSON object\n"},
         MistakeCase{"Name", "[[agents]]\nname = \"a b\"\nmodel = \"openai:x\"\n",
                     "rouse.toml:2:8: error: agents[0].name: expects a name of letters, digits, _ "
                     "and -, at most 64, got \"a b\"\n"},

@@ -35,6 +35,8 @@ model_iterations = 2
 turn_time = "never"
 call_timeout = "3h"
 tool_time = "1500ms"
+run_tokens = 27
+session_tokens = 28
 body_bytes = 1000
 header_bytes = "5KiB"
 header_fields = 6
@@ -55,6 +57,12 @@ webhook_payload_bytes = 20
 shutdown_time = "21s"
 [retention]
 finished_after = "30d"
+[anthropic]
+base_url = "https://gateway.example"
+api_key_env = "SECRET"
+[openai]
+base_url = "http://127.0.0.1:11434/v1"
+api_key_env = "SECRET"
 [[agents]]
 name = "helper"
 model = "scripted:~/script.jsonl"
@@ -65,6 +73,30 @@ parallel = false
 max_iterations = 22
 time_limit = "23s"
 on_unknown = "ask"
+run_tokens = "unlimited"
+session_tokens = 34
+retries = 0
+retry_delay = "35ms"
+[[agents]]
+name = "b"
+model = "openai:x"
+base_url = "http://127.0.0.1:11434/v1"
+api_key_env = "SECRET"
+api = "responses"
+headers = { "x-key" = "env:SECRET" }
+temperature = 0.25
+max_tokens = 36
+request = { reasoning = { effort = "low" } }
+stream = false
+request_timeout = "37s"
+idle_timeout = "38s"
+ca_file = "~/ca.pem"
+[[agents]]
+name = "c"
+model = "anthropic:y"
+temperature = 1
+anthropic_version = "2023-06-01"
+anthropic_beta = ["a-1", "b-2"]
 [[tools]]
 name = "call"
 kind = "http"
@@ -206,6 +238,16 @@ parallel = true
 max_iterations = 50
 time_limit = "1h"
 on_unknown = "error"
+api = "chat"
+stream = true
+request_timeout = "1h"
+idle_timeout = "5m"
+anthropic_version = "2026-10-21"
+anthropic_beta = []
+retries = 8
+retry_delay = "500ms"
+run_tokens = "unlimited"
+session_tokens = "unlimited"
 )");
 }
 

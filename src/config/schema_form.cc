@@ -64,16 +64,15 @@ bool append_json(std::string& out, const Value& value, Reading& reading) {
     return true;
 }
 
-}  // namespace
-
-std::optional<std::string> SchemaForm::read(const Value& value, Reading& reading) {
+std::optional<std::string> read_object(const Value& value, Reading& reading,
+                                       const std::string& expected, const std::string& if_other) {
     std::string text;
     if (const auto* members = value.as<Table>()) {
         if (!append_object(text, *members, reading)) return std::nullopt;
     } else if (const auto* json = value.as<std::string>()) {
         text = *json;
     } else {
-        reading.unexpected(value, expects());
+        reading.unexpected(value, expected);
         return std::nullopt;
     }
     const Result<RawJson> json = RawJson::parse(text);
@@ -82,10 +81,20 @@ std::optional<std::string> SchemaForm::read(const Value& value, Reading& reading
         return std::nullopt;
     }
     if (!json->text().starts_with('{')) {
-        reading.mistake(value.place, "a JSON Schema must be a JSON object");
+        reading.mistake(value.place, if_other);
         return std::nullopt;
     }
     return json->text();
+}
+
+}  // namespace
+
+std::optional<std::string> SchemaForm::read(const Value& value, Reading& reading) {
+    return read_object(value, reading, expects(), "a JSON Schema must be a JSON object");
+}
+
+std::optional<std::string> ObjectForm::read(const Value& value, Reading& reading) {
+    return read_object(value, reading, expects(), "must be a JSON object");
 }
 
 std::optional<std::string> SchemaForm::print(const Type& json) {

@@ -90,6 +90,8 @@ struct Folder {
         step();
         state.recovery.in_a_row = 0;
         state.usage += r.usage;
+        add_paid_tokens(state.unapproved_tokens, r.usage);
+        if (state.run) add_paid_tokens(state.run->unapproved_tokens, r.usage);
         state.calls.clear();
         for (const Block& block : r.content) {
             const auto* use = block.get_if<ToolUseBlock>();
@@ -98,6 +100,7 @@ struct Folder {
     }
 
     void operator()(const RunStarted& r) const {
+        const bool goes_on = state.run && !r.continues.empty();
         Run run;
         run.run_id = r.run_id;
         run.boot_id = r.boot_id;
@@ -105,6 +108,7 @@ struct Folder {
         run.continues = r.continues;
         run.chain_id = r.chain_id;
         run.hops = r.hops;
+        run.unapproved_tokens = goes_on ? state.run->unapproved_tokens : 0;
         state.run = std::move(run);
         state.recovery.last_boot_seen = r.boot_id;
         state.recovery.interruption.reset();
@@ -123,7 +127,7 @@ struct Folder {
             }
             return;
         }
-        wait = Wait{r.wait_id, r.wait_kind, seq, r.resume_token_id, r.deadline_at};
+        wait = Wait{r.wait_id, r.wait_kind, seq, r.resume_token_id, r.deadline_at, r.prompt};
         drop_settled(state);
         std::erase_if(state.tokens, [&](const Token& t) { return t.wait_id != r.wait_id; });
     }
@@ -132,6 +136,9 @@ struct Folder {
         if (!state.run || state.run->run_id != r.run_id) return;
         state.run->wait.reset();
         state.run->resume_unapplied = true;
+        if (r.reason != ResumeReason::input) return;
+        state.run->unapproved_tokens = 0;
+        state.unapproved_tokens = 0;
     }
     void operator()(const RunRedriven& r) const { drive(r.run_id, r.boot_id); }
     void operator()(const RunRetrying& r) const {

@@ -73,6 +73,10 @@ std::string digest_of(const ToolResult& result) {
     return sha256_hex(to_json(whole));
 }
 
+void add_paid_tokens(std::int64_t& total, const Usage& usage) {
+    total = saturating_sum(total, saturating_sum(usage.input_tokens, usage.output_tokens));
+}
+
 Usage& Usage::operator+=(const Usage& other) {
     input_tokens = saturating_sum(input_tokens, other.input_tokens);
     output_tokens = saturating_sum(output_tokens, other.output_tokens);

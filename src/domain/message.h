@@ -140,4 +140,7 @@ struct Usage {
     }
 };
 
+// Adds what counts against a budget: input and output as the provider counts them.
+void add_paid_tokens(std::int64_t& total, const Usage& usage);
+
 }  // namespace rouse

@@ -69,10 +69,12 @@ inline constexpr std::string_view kEnumNames<SessionStatus>[] = {
 struct Provider {
     std::string type;
     std::string model;
+    bool chosen = false;  // for this session; else it is what the agent had when it was made
     Extra extra = {};
     friend bool operator==(const Provider&, const Provider&) = default;
     static constexpr auto fields() {
-        return std::tuple(field("type", &Provider::type), field("model", &Provider::model));
+        return std::tuple(field("type", &Provider::type), field("model", &Provider::model),
+                          field("chosen", &Provider::chosen));
     }
 };
 
@@ -251,13 +253,14 @@ struct RunWaiting {
     WaitKind wait_kind = WaitKind::tool_result;
     TokenId resume_token_id;
     std::optional<Timestamp> deadline_at;
+    std::string prompt = {};  // of a wait without calls: why, and what would let it go on
     ROUSE_RECORD(RunWaiting, "run.waiting");
     static constexpr auto fields() {
         using S = RunWaiting;
         return std::tuple(required("run_id", &S::run_id), required("wait_id", &S::wait_id),
                           required("wait_kind", &S::wait_kind),
                           required("resume_token_id", &S::resume_token_id),
-                          field("deadline_at", &S::deadline_at));
+                          field("deadline_at", &S::deadline_at), field("prompt", &S::prompt));
     }
 };
 
@@ -295,6 +298,18 @@ struct RunRetrying {
         using S = RunRetrying;
         return std::tuple(required("run_id", &S::run_id), required("attempt", &S::attempt),
                           field("message", &S::message), field("next", &S::next));
+    }
+};
+
+// The conversation was not as the model's provider wants it, and was sent with these changes. The
+// log itself stays as it is.
+struct ContextRepaired {
+    RunId run_id;
+    std::vector<std::string> changes;
+    ROUSE_RECORD(ContextRepaired, "context.repaired");
+    static constexpr auto fields() {
+        return std::tuple(required("run_id", &ContextRepaired::run_id),
+                          required("changes", &ContextRepaired::changes));
     }
 };
 
@@ -713,13 +728,13 @@ struct UnknownRecord {
 using RecordBody =
     std::variant<SessionCreated, SessionUpdated, SessionForked, SessionCompacted, SessionDeleted,
                  MessageUser, MessageAssistant, MessageSystem, RunStarted, RunWaiting, RunResumed,
-                 RunRedriven, RunRetrying, RunCompleted, RunFailed, RunCancelled, RunInterrupted,
-                 ToolStarted, ToolCompleted, ToolFailed, PendingCreated, PendingWaiting,
-                 PendingProcessing, PendingProgress, PendingExpiring, PendingCompleted,
-                 PendingFailed, PendingExpired, PendingCancelled, PendingApproved, TokenMinted,
-                 TokenConsumed, TokenRevoked, TokenExpired, InboxReceived, InboxPresented,
-                 InboxHandled, InboxDropped, OutboxSent, BootStarted, BootRecovered, BootStopped,
-                 StatusDerived, UnknownRecord>;
+                 RunRedriven, RunRetrying, ContextRepaired, RunCompleted, RunFailed, RunCancelled,
+                 RunInterrupted, ToolStarted, ToolCompleted, ToolFailed, PendingCreated,
+                 PendingWaiting, PendingProcessing, PendingProgress, PendingExpiring,
+                 PendingCompleted, PendingFailed, PendingExpired, PendingCancelled, PendingApproved,
+                 TokenMinted, TokenConsumed, TokenRevoked, TokenExpired, InboxReceived,
+                 InboxPresented, InboxHandled, InboxDropped, OutboxSent, BootStarted, BootRecovered,
+                 BootStopped, StatusDerived, UnknownRecord>;
 
 struct Record {
     Seq seq = 0;

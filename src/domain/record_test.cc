@@ -199,7 +199,7 @@ TEST(RecordTest, KindsAreThoseOfTheFormat) {
         "pending.cancelled", "pending.approved",  "token.minted",       "token.consumed",
         "token.revoked",     "token.expired",     "inbox.received",     "inbox.presented",
         "inbox.handled",     "inbox.dropped",     "outbox.sent",        "boot.started",
-        "boot.recovered",    "boot.stopped",      "status.derived"};
+        "boot.recovered",    "boot.stopped",      "status.derived",     "context.repaired"};
     EXPECT_EQ(kinds, want);
 }
 
@@ -214,7 +214,7 @@ TEST(RecordTest, RecordsLookLikeTheFormat) {
          R"("kind":"message.user","message_id":"msg_u1","content":[{"type":"text","text":"Hi"}])"},
         {RunStarted{run, BootId("boot_20260221_1"), {}, {}},
          R"("kind":"run.started","run_id":"run_9f5","boot_id":"boot_20260221_1")"},
-        {RunWaiting{run, wait, WaitKind::tool_result, token, kAt, {}},
+        {RunWaiting{run, wait, WaitKind::tool_result, token, kAt, {}, {}},
          R"("kind":"run.waiting","run_id":"run_9f5","wait_id":"wait_1","wait_kind":"tool_result",)"
          R"("resume_token_id":"rt_5f0","deadline_at":"2026-01-01T00:00:00.125Z")"},
         {RunInterrupted{run, InterruptReason::process_exit, false, {}},

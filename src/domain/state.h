@@ -125,13 +125,14 @@ struct Wait {
     Seq since_seq = 0;
     TokenId resume_token_id;
     std::optional<Timestamp> deadline_at;
+    std::string prompt = {};  // of a wait without calls
     friend bool operator==(const Wait&, const Wait&) = default;
     static constexpr auto fields() {
         using S = Wait;
         return std::tuple(required("wait_id", &S::wait_id), required("kind", &S::kind),
                           required("since_seq", &S::since_seq),
                           required("resume_token_id", &S::resume_token_id),
-                          nullable("deadline_at", &S::deadline_at));
+                          nullable("deadline_at", &S::deadline_at), field("prompt", &S::prompt));
     }
 };
 
@@ -166,16 +167,18 @@ struct Run {
     bool resume_unapplied = false;
     std::optional<Retry> retry;
     std::optional<Wait> wait;
+    // Tokens paid since it began, or since a person last let it go on.
+    std::int64_t unapproved_tokens = 0;
     friend bool operator==(const Run&, const Run&) = default;
     static constexpr auto fields() {
         using S = Run;
-        return std::tuple(required("run_id", &S::run_id), required("boot_id", &S::boot_id),
-                          required("started_at", &S::started_at),
-                          nullable("ended_at", &S::ended_at), field("outcome", &S::outcome),
-                          field("continues", &S::continues), field("error", &S::error),
-                          field("chain_id", &S::chain_id), field("hops", &S::hops),
-                          field("resume_unapplied", &S::resume_unapplied),
-                          field("retry", &S::retry), nullable("wait", &S::wait));
+        return std::tuple(
+            required("run_id", &S::run_id), required("boot_id", &S::boot_id),
+            required("started_at", &S::started_at), nullable("ended_at", &S::ended_at),
+            field("outcome", &S::outcome), field("continues", &S::continues),
+            field("error", &S::error), field("chain_id", &S::chain_id), field("hops", &S::hops),
+            field("resume_unapplied", &S::resume_unapplied), field("retry", &S::retry),
+            nullable("wait", &S::wait), field("unapproved_tokens", &S::unapproved_tokens));
     }
 };
 
@@ -267,6 +270,8 @@ struct SessionState {
     std::optional<ForkOrigin> forked_from;
     RawJson metadata;
     Usage usage;
+    // Tokens paid by all runs since a person last let one of them go on.
+    std::int64_t unapproved_tokens = 0;
     std::vector<TurnCall> calls;       // of the latest assistant message
     std::vector<PendingCall> pending;  // open ones, and those that the latest wait settled
     std::vector<Token> tokens;         // of the latest wait, the newest last
@@ -285,9 +290,9 @@ struct SessionState {
             field("task_id", &S::task_id), field("alias", &S::alias),
             field("external_id", &S::external_id), field("parent", &S::parent),
             field("forked_from", &S::forked_from), field("metadata", &S::metadata),
-            field("usage", &S::usage), field("calls", &S::calls), field("pending", &S::pending),
-            field("tokens", &S::tokens), field("queued", &S::queued), field("mail", &S::mail),
-            field("deleted", &S::deleted));
+            field("usage", &S::usage), field("unapproved_tokens", &S::unapproved_tokens),
+            field("calls", &S::calls), field("pending", &S::pending), field("tokens", &S::tokens),
+            field("queued", &S::queued), field("mail", &S::mail), field("deleted", &S::deleted));
     }
 
     bool run_is_open() const { return run && !run->outcome; }

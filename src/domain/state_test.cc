@@ -66,7 +66,7 @@ TEST(StateTest, SnapshotOfAWaitingSession) {
     records.emplace_back(call);
     records.emplace_back(
         TokenMinted{kToken, "c0ffee", kRun, kWait, WaitKind::tool_result, kAt + 1h, {}});
-    records.emplace_back(RunWaiting{kRun, kWait, WaitKind::tool_result, kToken, kAt + 1h, {}});
+    records.emplace_back(RunWaiting{kRun, kWait, WaitKind::tool_result, kToken, kAt + 1h, {}, {}});
     const std::string snapshot = to_json(fold_all(records));
     for (const std::string_view part :
          {R"("ended_at":null,"wait":{"wait_id":"wait_7","kind":"tool_result","since_seq":6,)"
@@ -83,7 +83,7 @@ TEST(StateTest, SnapshotOfAWaitingSession) {
 
 TEST(StateTest, SnapshotOfAWaitWithoutDeadlineSaysNull) {
     Records records = started();
-    records.emplace_back(RunWaiting{kRun, kWait, WaitKind::person, kToken, std::nullopt, {}});
+    records.emplace_back(RunWaiting{kRun, kWait, WaitKind::person, kToken, std::nullopt, {}, {}});
     EXPECT_NE(to_json(fold_all(records)).find(R"("resume_token_id":"rt_5f0","deadline_at":null)"),
               std::string::npos);
 }
@@ -121,7 +121,7 @@ TEST(StateTest, SomeRecordsChangeNothingButTheSeq) {
              UnknownRecord{"executor.ready", {",\"run_id\":\"run_9f5\""}},
              InboxReceived{MessageId("msg_1"), "build", "red", {}, {}, 0, {}},
              RunCompleted{RunId("run_other"), {}},  // of another run
-             RunWaiting{RunId("run_other"), kWait, WaitKind::person, kToken, {}, {}},
+             RunWaiting{RunId("run_other"), kWait, WaitKind::person, kToken, {}, {}, {}},
              PendingCompleted{PendingId("pnd_1_2"), CallId{"c"}, text_result("x"), "d", {}},
              TokenConsumed{kToken, kWait, ResumeReason::result, {}, {}}}) {
         SessionState after = before;

@@ -241,8 +241,13 @@ Result<Records> plan_park(const SessionState& state, const ParkCommand& command)
                                      kind,
                                      deadline,
                                      {}});
-    records.emplace_back(
-        RunWaiting{command.run_id, command.wait_id, kind, command.token.token_id, deadline, {}});
+    records.emplace_back(RunWaiting{command.run_id,
+                                    command.wait_id,
+                                    kind,
+                                    command.token.token_id,
+                                    deadline,
+                                    kinds.empty() ? command.prompt : std::string(),
+                                    {}});
     return records;
 }
 
@@ -373,8 +378,13 @@ Result<Records> plan_rotate_token(const SessionState& state, const NewToken& tok
                                      wait.kind,
                                      wait.deadline_at,
                                      {}});
-    records.emplace_back(RunWaiting{
-        state.run->run_id, wait.wait_id, wait.kind, token.token_id, wait.deadline_at, {}});
+    records.emplace_back(RunWaiting{state.run->run_id,
+                                    wait.wait_id,
+                                    wait.kind,
+                                    token.token_id,
+                                    wait.deadline_at,
+                                    wait.prompt,
+                                    {}});
     return records;
 }
 
@@ -393,8 +403,13 @@ Result<Records> plan_extend(const SessionState& state, Timestamp deadline_at, Ti
     }
     if (!wait.deadline_at) return records;  // a call that never expires keeps it endless
     const Timestamp wait_until = records.empty() ? deadline_at : with_grace(deadline_at);
-    records.emplace_back(RunWaiting{
-        state.run->run_id, wait.wait_id, wait.kind, wait.resume_token_id, wait_until, {}});
+    records.emplace_back(RunWaiting{state.run->run_id,
+                                    wait.wait_id,
+                                    wait.kind,
+                                    wait.resume_token_id,
+                                    wait_until,
+                                    wait.prompt,
+                                    {}});
     return records;
 }
 

@@ -24,6 +24,7 @@ struct ParkCommand {
     std::vector<PendingCreated> calls;     // that are not in the log yet
     bool for_user_input = false;           // waits for a message instead of calls
     std::optional<Timestamp> deadline_at;  // with for_user_input; else it follows from the calls
+    std::string prompt = {};               // the same
 };
 
 // Empty when nothing is left to wait for: all results are there, and the turn goes on.

@@ -193,7 +193,7 @@ Result<std::pair<const ScriptEntry*, std::size_t>> ScriptedModel::next_entry(
     return std::pair(&script_[*entry], number);
 }
 
-Task<Result<ModelResponse>> ScriptedModel::generate(ModelRequest request, const OnText& on_text) {
+Task<ModelResult> ScriptedModel::generate(ModelRequest request, const OnText& on_text) {
     const Result<std::pair<const ScriptEntry*, std::size_t>> next = next_entry(request);
     if (!next) co_return next.error();
     const auto [entry, number] = *next;

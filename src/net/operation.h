@@ -53,10 +53,14 @@ boost::asio::awaitable<Result<T>> await_operation(std::shared_ptr<Operation<T>> 
                 if (const auto cancelling = weak.lock()) cancelling->cancel();
             });
         }
-        auto executor = asio::prefer(asio::get_associated_executor(handler),
-                                     asio::execution::outstanding_work.tracked);
-        auto done = [executor, handler = std::move(handler)](Result<T> result) mutable {
-            auto go_on = [handler = std::move(handler), result = std::move(result)]() mutable {
+        auto executor = asio::get_associated_executor(handler);
+        auto work = asio::prefer(executor, asio::execution::outstanding_work.tracked);
+        auto done = [executor, work = std::move(work),
+                     handler = std::move(handler)](Result<T> result) mutable {
+            // The caller's loop may be gone as soon as it has run this: whoever calls `done` on
+            // another thread must not be left with a hold on it.
+            auto go_on = [work = std::move(work), handler = std::move(handler),
+                          result = std::move(result)]() mutable {
                 asio::get_associated_cancellation_slot(handler).clear();
                 std::move(handler)(std::move(result));
             };

@@ -184,6 +184,11 @@ Task<Result<Reply>> Coordinator::create(SessionCreated created, Content message,
         co_return Error(ErrorKind::invalid, "unknown_agent",
                         "there is no agent \"" + created.agent + "\"; there are: " + known);
     }
+    if (!created.provider.type.empty() || !created.provider.model.empty()) {
+        const auto model = catalogue->make_model(created.agent, created.provider);
+        if (!model) co_return model.error();
+        created.provider.chosen = true;
+    }
     const SessionId id = created.id = ids_.make<SessionId>();
     AliasClaim claim(*this, created.task_id);
     if (!created.alias.empty()) created.alias = claim.take_like(created.alias);

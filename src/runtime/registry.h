@@ -3,6 +3,7 @@
 // What the configuration offers: agents, and the definitions of tools. Replaced as a whole when the
 // configuration is read again; whoever works with an older one keeps it until done.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,11 +45,16 @@ struct AgentDefinition {
     std::shared_ptr<Agent> agent;
 };
 
+// For a session that names its model itself. invalid  unknown_model
+using MakeModel = std::function<Result<std::shared_ptr<Model>>(const std::string& agent,
+                                                               const Provider& provider)>;
+
 struct Catalogue {
     std::map<std::string, AgentDefinition> agents;
     std::map<std::string, ToolDefinition> tools;
     std::vector<std::string> models;
     std::string default_agent;
+    MakeModel make_model;
 
     const AgentDefinition* find_agent(const std::string& name) const;
     const ToolDefinition* find_tool(const std::string& name) const;

@@ -144,6 +144,16 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
         co_return true;
     }
     AgentRequest request;
+    if (state.provider.chosen) {
+        Result<std::shared_ptr<Model>> model = catalogue->make_model(state.agent, state.provider);
+        if (!model) {
+            Error error = model.error();
+            co_await fail(*session, std::move(error));
+            tell(id, run);
+            co_return true;
+        }
+        request.model = *std::move(model);
+    }
     request.session = *session;
     request.go_on = true;
     request.stop = handle->stop.get_token();

@@ -73,6 +73,8 @@ Task<Response> Api::create_session(Request& request) {
     if (!provider.absent() && !codec::read(std::string_view(provider.text()), created.provider)) {
         body.complain("provider", "must be an object with type and model");
     }
+    created.provider.chosen = false;  // that is for the coordinator to say
+    created.provider.extra = {};
     created.metadata = body.object("metadata");
     Content message = body.content("message");
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);

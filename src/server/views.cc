@@ -106,6 +106,7 @@ std::string reason_of(const SessionState& state, SessionStatus status) {
             }
         case SessionStatus::running: return "A run is in progress.";
         case SessionStatus::waiting:
+            if (!state.run->wait->prompt.empty()) return state.run->wait->prompt;
             return "It waits for " + std::string(to_string(state.run->wait->kind)) + ": " +
                    std::to_string(state.open_calls()) + " open call(s).";
         case SessionStatus::interrupted_waiting:
@@ -278,6 +279,7 @@ std::string wait_json(const SessionState& state, const OpenInputs& inputs, const
     out.text("session_id", state.id.text()).text("title", state.title);
     out.text("agent", state.agent).text_or_null("task_id", state.task_id);
     out.text("run_id", state.run->run_id.text());
+    if (!wait.prompt.empty()) out.text("prompt", wait.prompt);
     out.raw("pending", open_calls_json(state, inputs, viewer));
     return out.done();
 }
