@@ -66,6 +66,8 @@ class Session {
     };
     virtual Task<Result<void>> add_assistant(AssistantStep step);
     virtual Task<Result<void>> add_user(Message message);  // said by a hook, mid-turn
+    // Before each model call: what others wrote to the session's agent and it has not seen.
+    virtual Task<Result<std::optional<Message>>> new_mail();
     // Returns when it is safe to begin: after a crash it will be seen that the calls may have run.
     virtual Task<Result<void>> calls_starting(std::vector<CallId> calls);
     // For tools whose answer comes later: the ids under which the calls are pending once this

@@ -9,7 +9,9 @@
 #include <ranges>
 
 #include "agent/store_async.h"
+#include "domain/child.h"
 #include "domain/fold.h"
+#include "domain/mail.h"
 #include "domain/recovery_plan.h"
 #include "domain/run_rules.h"
 #include "domain/wait_rules.h"
@@ -86,6 +88,7 @@ Result<void> DurableSession::reload() {
     history_entries_ = 0;
     history_compacted_.reset();
     turn_usage_ = Usage{};
+    letters_.clear();
     kept_.clear();
     sent_ = 0;
     stale_ = true;
@@ -116,6 +119,15 @@ void DurableSession::note(const Record& record) {
     fold(state_, record);
     transcript_.fold(record);
     add_usage(turn_usage_, record.body);
+    if (const auto* letter = std::get_if<InboxReceived>(&record.body)) {
+        letters_.emplace_back(*letter, record.at);
+    } else if (!letters_.empty()) {
+        std::erase_if(letters_, [&](const auto& kept) {
+            const auto row =
+                std::ranges::find(state_.mail, kept.first.message_id, &MailRow::message_id);
+            return row == state_.mail.end() || row->presented;
+        });
+    }
 }
 
 std::span<const TranscriptEntry> DurableSession::turn() const {
@@ -339,6 +351,39 @@ Task<Result<void>> DurableSession::add_user(Message message) {
     co_return Result<void>();
 }
 
+// Others may have written while this turn keeps records back.
+Result<void> DurableSession::catch_up() {
+    const Result<Seq> latest = store_->last_seq(id_);
+    if (!latest) return latest.error();
+    if (*latest <= sent_) return {};
+    if (kept_.empty()) return read_from(sent_ + 1);
+    std::optional<RunId> run;
+    if (state_.run_is_open()) run = state_.run->run_id;
+    return put_back(std::exchange(kept_, {}), run);
+}
+
+Task<Result<std::optional<Message>>> DurableSession::new_mail() {
+    co_await lock_writing();
+    const Result<void> fresh = catch_up();
+    unlock_writing();
+    if (!fresh) co_return fresh.error();
+    if (!state_.run_is_open() || state_.run->run_id != run_) co_return run_ended();
+    if (letters_.empty()) co_return std::optional<Message>();
+    InboxPresented shown;
+    shown.run_id = run_;
+    std::vector<InboxReceived> letters;
+    std::vector<Timestamp> times;
+    for (const auto& [letter, at] : letters_) {
+        shown.message_ids.push_back(letter.message_id);
+        letters.push_back(letter);
+        times.push_back(at);
+    }
+    shown.text = render_mail(letters, times);
+    Message message = user_message(shown.text);
+    keep(std::move(shown));
+    co_return std::optional<Message>(std::move(message));
+}
+
 Task<Result<void>> DurableSession::calls_starting(std::vector<CallId> calls) {
     const Plan plan = [this, calls = std::move(calls)](const SessionState& state) {
         Records records;
@@ -424,7 +469,9 @@ Task<Result<void>> DurableSession::call_started(Started started) {
 Task<Result<ToolResult>> DurableSession::call_ended(CallId call, ToolResult result) {
     const auto known = std::ranges::find(state_.calls, call, &TurnCall::call_id);
     const bool was_announced = known != state_.calls.end() && known->phase != CallPhase::requested;
-    if (!was_announced) {
+    // What a call starts (a letter, a child) begins with its record, not after the next model call.
+    const bool starts = read_letter(result.metadata) || read_wish(result.metadata);
+    if (!was_announced && !starts) {
         keep(ToolCompleted{std::move(call), result});
         co_return result;
     }

@@ -46,6 +46,7 @@ class DurableSession final : public Session {
     Task<Result<void>> begin_turn(std::vector<Message> input) override;
     Task<Result<void>> add_assistant(AssistantStep step) override;
     Task<Result<void>> add_user(Message message) override;
+    Task<Result<std::optional<Message>>> new_mail() override;
     Task<Result<void>> calls_starting(std::vector<CallId> calls) override;
     Task<Result<std::vector<PendingId>>> calls_pending(std::vector<Starting> calls) override;
     Task<Result<void>> call_started(Started started) override;
@@ -74,6 +75,7 @@ class DurableSession final : public Session {
     Result<void> reload();
     Result<void> read_from(Seq seq);
     Result<void> put_back(Records kept, const std::optional<RunId>& run);
+    Result<void> catch_up();
     std::span<const TranscriptEntry> turn() const;
     Interrupted turn_so_far() const;
     Result<Records> plan_answers(const SessionState& state, const Answers& answers);
@@ -106,6 +108,7 @@ class DurableSession final : public Session {
     std::size_t history_entries_ = 0;
     std::optional<SessionCompacted> history_compacted_;
     Usage turn_usage_;
+    std::vector<std::pair<InboxReceived, Timestamp>> letters_;  // that the agent has not seen
 };
 
 }  // namespace rouse

@@ -31,6 +31,9 @@ Task<Result<void>> Session::begin_turn(std::vector<Message> /*input*/) {
 Task<Result<void>> Session::add_assistant(AssistantStep /*step*/) {
     co_return Result<void>();
 }
+Task<Result<std::optional<Message>>> Session::new_mail() {
+    co_return std::optional<Message>();
+}
 Task<Result<void>> Session::add_user(Message /*message*/) {
     co_return Result<void>();
 }

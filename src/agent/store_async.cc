@@ -38,16 +38,17 @@ class CommitAnswers final : public asio::execution_context::service {
             Result<Committed> result;
         };
 
-        // By the store's thread.
+        // By the store's thread, which lets go of the loop's executor before it lets the loop take.
         void put(Answer answer) {
-            const asio::any_io_executor executor = answer.executor;
+            const std::lock_guard calling(calling_);
+            asio::any_io_executor executor;
             {
                 const std::lock_guard lock(mutex_);
                 if (closed_) return;
+                executor = answer.executor;
                 ready_.push_back(std::move(answer));
                 if (std::exchange(called_, true)) return;
             }
-            const std::lock_guard calling(calling_);
             asio::post(executor, [box = shared_from_this()] { box->take(); });
         }
 
@@ -104,7 +105,7 @@ Task<Result<Committed>> commit_async(Store& store, Commit commit) {
             auto go_on = [handler = std::move(handler)](Result<Committed> answer) mutable {
                 std::move(handler)(std::move(answer));
             };
-            box->put({executor, std::move(go_on), std::move(result)});
+            box->put({std::move(executor), std::move(go_on), std::move(result)});
         };
         store.commit(std::move(given), std::move(done));
     };

@@ -344,6 +344,11 @@ Task<Result<void>> TurnRunner::generate() {
                         "the turn did not end within " + calls +
                             " model calls; raise max_iterations or look at its tools");
     }
+    if (has_session()) {
+        Result<std::optional<Message>> mail = co_await request_.session->new_mail();
+        if (!mail) co_return mail.error();
+        if (*mail) turn_.push_back(**std::move(mail));
+    }
     Result<ModelResponse> answer = co_await ask_model();
     if (!answer) co_return answer.error();
     const bool cut = answer->cut;

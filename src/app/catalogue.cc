@@ -5,6 +5,7 @@
 #include "config/choices.h"
 #include "rouse/ask_user.h"
 #include "rouse/scripted_model.h"
+#include "tools/broadcast_tool.h"
 #include "tools/exec_tool.h"
 #include "tools/http_tool.h"
 #include "tools/waiting_tools.h"
@@ -126,6 +127,18 @@ struct Building {
         asks.timeout = person_timeout;
         built_in(ask_user_tool(std::move(asks)), SettledBy::person);
         built_in(wait_until_tool(parts.clock), SettledBy::nobody);
+        MailPlanner& mail = parts.mail;
+        const PlanLetter plan = [&mail](const BroadcastQuestion& asked) {
+            MailQuestion question;
+            question.from = asked.from;
+            question.message = asked.message;
+            if (!asked.to.empty()) question.to = {asked.to};
+            question.reply_to = MessageId(asked.reply_to);
+            question.resume = asked.resume;
+            question.wait = asked.wait;
+            return mail.plan(question);
+        };
+        built_in(broadcast_tool(plan, person_timeout), SettledBy::nobody);
         ChildPlanner& children = parts.children;
         built_in(start_session_tool([&children](const ChildQuestion& question) {
                      return children.plan(question.parent, question.agent, question.message,

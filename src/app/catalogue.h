@@ -8,6 +8,7 @@
 #include "net/http_client.h"
 #include "runtime/child_planner.h"
 #include "runtime/detached_calls.h"
+#include "runtime/mail_planner.h"
 #include "runtime/registry.h"
 
 namespace rouse::app {
@@ -17,6 +18,7 @@ struct CatalogueParts {
     HttpClient& http;
     ChildPlanner& children;
     DetachedCalls& detached;
+    MailPlanner& mail;
     std::string public_url;  // where callbacks reach us
     Variables variables;     // of the environment
 };

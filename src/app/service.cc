@@ -104,7 +104,8 @@ class Service {
           http_client_(work_.get_executor()),
           system_(env_, store_),
           children_(env_.clock, env_.random, *store_, registry_),
-          companions_(env_, *store_, system_, registry_, boot_id_),
+          mail_planner_(env_.clock, env_.random, *store_),
+          companions_(env_, *store_, system_, registry_, mail_planner_, boot_id_),
           driver_({env_, store_, boot_id_, registry_, work_.get_executor(),
                    options_.config.limits.concurrent_runs,
                    [this](const SessionId& session, const RunId& run, std::string_view text) {
@@ -119,6 +120,8 @@ class Service {
                         return settle(std::move(id), std::move(settlement));
                     }),
           claims_(store_, coordinator_, registry_, work_.get_executor()),
+          mailroom_({env_, store_, boot_id_, system_, companions_, mail_planner_,
+                     work_.get_executor(), [this](const SessionId& id) { driver_.drive(id); }}),
           outbox_(
               env_, system_, work_.get_executor(),
               [this](WebhookPost post) { return send_webhook(std::move(post)); },
@@ -128,8 +131,8 @@ class Service {
               [this](const SessionId& id) { return snapshot(id); },
               HubLimits{options_.config.limits.stream_events, options_.config.limits.stream_bytes}),
           auth_(env_.clock, auth_options(token), system_),
-          api_({env_, store_, registry_, system_, coordinator_, driver_, claims_, hub_, metrics_,
-                auth_, work_.get_executor(), options_.version,
+          api_({env_, store_, registry_, system_, coordinator_, driver_, claims_, mailroom_,
+                mail_planner_, hub_, metrics_, auth_, work_.get_executor(), options_.version,
                 [this](const std::string& name) { return secret(name); },
                 [this] { asio::post(work_, [this] { outbox_.wake(); }); }}),
           http_(net_.get_executor(), api_, env_.log, http_limits(options_.config.limits)),
@@ -175,6 +178,7 @@ class Service {
                 http_client_,
                 children_,
                 detached_,
+                mail_planner_,
                 configured.empty() ? url_ : configured,
                 [this](const std::string& name) { return secret(name); }};
     }
@@ -250,6 +254,7 @@ class Service {
         };
         effects.webhook_queued = [this] { outbox_.wake(); };
         effects.call_waits = [this] { claims_.call_waits(); };
+        effects.mail_queued = [this](const Letter& letter) { mailroom_.carry(letter); };
         effects.call_closed = [this](const PendingId& id) { detached_.stop(id); };
         effects.run_given_up = [this](const SessionId& id) {
             asio::co_spawn(work_, coordinator_.cancel_children(id),
@@ -258,11 +263,14 @@ class Service {
         effects.count = [this](const std::vector<std::size_t>& kinds) { metrics_.count(kinds); };
         companions_.set_effects(std::move(effects));
         companions_.set_webhooks(endpoints_of(options_.config));
+        companions_.set_wake_interrupted(options_.config.recovery.resume !=
+                                         RecoveryConfig::Resume::off);
         driver_.set_companions(companions_);
     }
 
     void start_work() {
         outbox_.start();
+        mailroom_.start();
         if (const MaybeDuration after = options_.config.retention.finished_after) {
             asio::co_spawn(work_, keep_retention(*after), [](const std::exception_ptr&) {});
         }
@@ -351,12 +359,14 @@ class Service {
     Registry registry_;
     SystemLog system_;
     ChildPlanner children_;
+    MailPlanner mail_planner_;
     SessionCompanions companions_;
     RunDriver driver_;
     Sweeper sweeper_;
     Coordinator coordinator_;
     DetachedCalls detached_;
     ClaimDesk claims_;
+    Mailroom mailroom_;
     Outbox outbox_;
     EventHub hub_;
     Metrics metrics_;

@@ -37,6 +37,15 @@ inline constexpr std::chrono::seconds kToolTimeout{60};        // of a call that
 inline constexpr std::size_t kToolOutputBytes = 1U << 20U;
 inline constexpr std::size_t kToolErrorBytes = 2U << 10U;  // of a failure's own words
 
+// Mail between agents.
+inline constexpr std::size_t kInboxLetters = 100;      // that the agent has not seen
+inline constexpr std::size_t kLetterBytes = 10'000;    // of one message
+inline constexpr std::size_t kLetterQuoteBytes = 200;  // of what is answered
+inline constexpr std::uint32_t kChainHops = 8;         // from agent to agent
+inline constexpr std::uint32_t kChainWakes = 32;       // in one chain, whoever is in it
+inline constexpr std::size_t kLettersAtOnce = 64;      // recipients in one commit
+inline constexpr std::chrono::hours kChainsKept{24};
+
 // The files store.
 inline constexpr std::uint64_t kJournalSegmentBytes = 64ULL << 20U;
 inline constexpr std::uint64_t kJournalSectorBytes = 512;

@@ -23,6 +23,7 @@ Command add_conversations(CLI::App& program, Env env);  // run, resume, continue
 Command add_sessions(CLI::App& program, Env env);
 Command add_waits(CLI::App& program, Env env);  // waits, explain, cancel
 Command add_pending(CLI::App& program, Env env);
+Command add_mail(CLI::App& program, Env env);  // send, inbox
 Command add_tokens(CLI::App& program, Env env);
 Command add_verify(CLI::App& program, Env env);
 Command add_version(CLI::App& program, Env env);

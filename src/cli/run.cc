@@ -29,7 +29,7 @@ int run(int argc, char** argv, Env env, const std::vector<AddCommand>& more) {
         "  rouse sessions                 what there is; rouse waits, what it waits for\n\n"
         "rouse COMMAND --help shows examples of each.");
     std::vector<AddCommand> adding = more;
-    adding.insert(adding.end(), {add_conversations, add_sessions, add_waits, add_pending,
+    adding.insert(adding.end(), {add_conversations, add_sessions, add_waits, add_pending, add_mail,
                                  add_tokens, add_verify, add_version});
     std::vector<Command> commands;
     commands.reserve(adding.size());

@@ -193,6 +193,17 @@ Result<Answer<WaitList>> Client::waits(const std::string& kind, std::size_t limi
     return ask_for<WaitList>("GET", "/v1/waits" + query.text());
 }
 
+Result<Answer<MailSent>> Client::broadcast(const MailToSend& mail) {
+    Fields body;
+    body.text_if("from", mail.from).text_if("task_id", mail.task_id).text_if("to", mail.to);
+    body.text_if("reply_to", mail.reply_to).text("message", mail.message);
+    return ask_for<MailSent>("POST", "/v1/broadcast", body.done());
+}
+
+Result<Answer<LetterList>> Client::inbox(const SessionId& id) {
+    return ask_for<LetterList>("GET", path_of(id, "/inbox"));
+}
+
 Result<Answer<CallList>> Client::calls(const std::optional<SessionId>& session,
                                        const std::string& status, const std::string& cursor) {
     Query query;

@@ -61,6 +61,15 @@ struct Decision {
 
 using CallResults = std::vector<std::pair<CallId, ToolResult>>;
 
+// `from` and `task_id` may be empty: a person writes, to those without a task.
+struct MailToSend {
+    std::string from;
+    std::string task_id;
+    std::string to;
+    std::string reply_to;
+    std::string message;
+};
+
 class Client final {
  public:
     explicit Client(ClientOptions options);
@@ -96,6 +105,9 @@ class Client final {
     Result<Answer<Settled>> fail(const std::string& pending_id, const std::string& error);
     Result<Answer<Settled>> cancel_call(const std::string& pending_id);
     Result<Answer<Moved>> decide(const std::string& pending_id, const Decision& decision);
+
+    Result<Answer<MailSent>> broadcast(const MailToSend& mail);
+    Result<Answer<LetterList>> inbox(const SessionId& id);
 
     Result<Answer<TokenView>> create_token(const std::string& name, const std::string& scope,
                                            const std::vector<std::string>& tasks);

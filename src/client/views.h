@@ -373,6 +373,45 @@ struct TokenView {
     }
 };
 
+struct MailStopView {
+    std::string alias;
+    SessionId session_id;
+    std::string action;
+    std::string reason;
+    static constexpr auto fields() {
+        using S = MailStopView;
+        return std::tuple(required("alias", &S::alias), required("session_id", &S::session_id),
+                          required("action", &S::action), field("reason", &S::reason));
+    }
+};
+struct MailSent {
+    std::string message_id;
+    std::vector<MailStopView> delivered;
+    static constexpr auto fields() {
+        return std::tuple(required("message_id", &MailSent::message_id),
+                          required("delivered", &MailSent::delivered));
+    }
+};
+
+struct LetterView {
+    std::string message_id;
+    std::string from;
+    std::string text;
+    std::optional<Timestamp> received_at;
+    bool presented = false;
+    bool handled = false;
+    static constexpr auto fields() {
+        using S = LetterView;
+        return std::tuple(required("message_id", &S::message_id), required("from", &S::from),
+                          required("text", &S::text), field("received_at", &S::received_at),
+                          field("presented", &S::presented), field("handled", &S::handled));
+    }
+};
+struct LetterList {
+    std::vector<LetterView> items;
+    static constexpr auto fields() { return std::tuple(required("items", &LetterList::items)); }
+};
+
 struct TokenList {
     std::vector<TokenView> items;
     static constexpr auto fields() { return std::tuple(required("items", &TokenList::items)); }

@@ -24,6 +24,7 @@ struct ChildWish {
                           required("message", &S::message), field("continues", &S::continues));
     }
 };
+inline constexpr std::string_view kStartSessionTool = "start_session";
 inline constexpr std::string_view kChildWish = "start_session";  // the member that holds it
 
 RawJson wish_metadata(const ChildWish& wish);

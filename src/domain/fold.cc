@@ -101,9 +101,15 @@ struct Folder {
 
     void operator()(const RunStarted& r) const {
         const bool goes_on = state.run && !r.continues.empty();
-        const std::int64_t paid = goes_on ? state.run->unapproved_tokens : 0;
-        state.run = Run{r.run_id, r.boot_id, at,           std::nullopt, std::nullopt, r.continues,
-                        {},       false,     std::nullopt, std::nullopt, paid};
+        Run run;
+        run.run_id = r.run_id;
+        run.boot_id = r.boot_id;
+        run.started_at = at;
+        run.continues = r.continues;
+        run.chain_id = r.chain_id;
+        run.hops = r.hops;
+        run.unapproved_tokens = goes_on ? state.run->unapproved_tokens : 0;
+        state.run = std::move(run);
         state.recovery.last_boot_seen = r.boot_id;
         state.recovery.interruption.reset();
         if (r.continues.empty()) state.queued = 0;
@@ -262,6 +268,29 @@ struct Folder {
     void operator()(const TokenExpired& r) const {
         end_token(r.token_id, TokenStatus::expired, {});
     }
+
+    void operator()(const InboxReceived& r) const {
+        const bool wakes = !r.quiet && r.stopped.empty();
+        state.mail.push_back(
+            {r.message_id, r.from_session, r.chain_id, r.hops, r.asks, wakes, false});
+    }
+    void operator()(const InboxPresented& r) const {
+        for (const MessageId& id : r.message_ids) {
+            const auto row = std::ranges::find(state.mail, id, &MailRow::message_id);
+            if (row == state.mail.end()) continue;
+            if (state.run && row->hops >= state.run->hops) {
+                state.run->chain_id = row->chain_id;
+                state.run->hops = row->hops;
+            }
+            row->presented = true;
+            if (!row->asks) state.mail.erase(row);
+        }
+    }
+    void forget_letter(const MessageId& id) const {
+        std::erase_if(state.mail, [&](const MailRow& row) { return row.message_id == id; });
+    }
+    void operator()(const InboxHandled& r) const { forget_letter(r.message_id); }
+    void operator()(const InboxDropped& r) const { forget_letter(r.message_id); }
 
     // Everything else says nothing about the session's state.
     void operator()(const auto&) const {}

@@ -233,12 +233,15 @@ struct MessageSystem {
 struct RunStarted {
     RunId run_id;
     BootId boot_id;
-    RunId continues;  // the interrupted run that this one goes on from
+    RunId continues;            // the interrupted run that this one goes on from
+    std::string chain_id = {};  // of the mail or the parent that caused it; empty: nobody's
+    std::uint32_t hops = 0;
     ROUSE_RECORD(RunStarted, "run.started");
     static constexpr auto fields() {
-        return std::tuple(required("run_id", &RunStarted::run_id),
-                          required("boot_id", &RunStarted::boot_id),
-                          field("continues", &RunStarted::continues));
+        return std::tuple(
+            required("run_id", &RunStarted::run_id), required("boot_id", &RunStarted::boot_id),
+            field("continues", &RunStarted::continues), field("chain_id", &RunStarted::chain_id),
+            field("hops", &RunStarted::hops));
     }
 };
 
@@ -602,12 +605,20 @@ struct InboxReceived {
     MessageId reply_to;
     std::string chain_id;
     std::uint32_t hops = 0;
+    SessionId from_session = {};  // empty: a person
+    std::string quote = {};       // the beginning of what it answers
+    bool asks = false;            // the sender's turn waits for the answer
+    bool quiet = false;           // wakes nobody
+    std::string stopped = {};     // why its chain wakes nobody any more: hops, wakes
     ROUSE_RECORD(InboxReceived, "inbox.received");
     static constexpr auto fields() {
         using S = InboxReceived;
         return std::tuple(required("message_id", &S::message_id), required("from", &S::from),
                           required("text", &S::text), field("reply_to", &S::reply_to),
-                          field("chain_id", &S::chain_id), field("hops", &S::hops));
+                          field("chain_id", &S::chain_id), field("hops", &S::hops),
+                          field("from_session", &S::from_session), field("quote", &S::quote),
+                          field("asks", &S::asks), field("quiet", &S::quiet),
+                          field("stopped", &S::stopped));
     }
 };
 

@@ -89,7 +89,8 @@ Result<Records> plan_continue(const SessionState& state, const RunId& new_run, c
         return Error(ErrorKind::precondition, "not_interrupted",
                      "the session is not interrupted; send it a message instead");
     }
-    return Records{RunStarted{new_run, boot, state.run->run_id, {}}};
+    const Run& left = *state.run;
+    return Records{RunStarted{new_run, boot, left.run_id, left.chain_id, left.hops, {}}};
 }
 
 Result<Records> plan_complete(const SessionState& state, const RunId& run) {
@@ -119,9 +120,10 @@ Result<Records> plan_fail(const SessionState& state, const RunId& run, std::stri
 
 std::optional<RecordBody> plan_next_run(const SessionState& ended, const RunId& new_run,
                                         const BootId& boot) {
-    if (ended.deleted || ended.run_is_open() || ended.queued == 0) return std::nullopt;
+    if (ended.deleted || ended.run_is_open()) return std::nullopt;
     if (ended.run && ended.run->outcome == RunOutcome::interrupted) return std::nullopt;
-    return RunStarted{new_run, boot, {}, {}};
+    if (ended.queued > 0) return RunStarted{new_run, boot, {}, {}, 0, {}};
+    return std::nullopt;
 }
 
 Result<Records> plan_cancel(const SessionState& state, CancelMode mode, const BootId& boot) {

@@ -160,6 +160,9 @@ struct Run {
     std::optional<RunOutcome> outcome;
     RunId continues;
     std::string error;
+    std::string
+        chain_id;  // of causes: the mail or the parent that started it, or that it was shown
+    std::uint32_t hops = 0;
     // A resume was accepted and no step of the turn has followed yet.
     bool resume_unapplied = false;
     std::optional<Retry> retry;
@@ -169,13 +172,13 @@ struct Run {
     friend bool operator==(const Run&, const Run&) = default;
     static constexpr auto fields() {
         using S = Run;
-        return std::tuple(required("run_id", &S::run_id), required("boot_id", &S::boot_id),
-                          required("started_at", &S::started_at),
-                          nullable("ended_at", &S::ended_at), field("outcome", &S::outcome),
-                          field("continues", &S::continues), field("error", &S::error),
-                          field("resume_unapplied", &S::resume_unapplied),
-                          field("retry", &S::retry), nullable("wait", &S::wait),
-                          field("unapproved_tokens", &S::unapproved_tokens));
+        return std::tuple(
+            required("run_id", &S::run_id), required("boot_id", &S::boot_id),
+            required("started_at", &S::started_at), nullable("ended_at", &S::ended_at),
+            field("outcome", &S::outcome), field("continues", &S::continues),
+            field("error", &S::error), field("chain_id", &S::chain_id), field("hops", &S::hops),
+            field("resume_unapplied", &S::resume_unapplied), field("retry", &S::retry),
+            nullable("wait", &S::wait), field("unapproved_tokens", &S::unapproved_tokens));
     }
 };
 
@@ -229,6 +232,26 @@ struct TurnCall {
     }
 };
 
+// A letter that the agent has not seen, or whose sender waits for its answer. The text is in the
+// log.
+struct MailRow {
+    MessageId message_id;
+    SessionId from;
+    std::string chain_id;
+    std::uint32_t hops = 0;
+    bool asks = false;
+    bool wakes = false;  // starts a run if there is none
+    bool presented = false;
+    friend bool operator==(const MailRow&, const MailRow&) = default;
+    static constexpr auto fields() {
+        using S = MailRow;
+        return std::tuple(required("message_id", &S::message_id), field("from", &S::from),
+                          field("chain_id", &S::chain_id), field("hops", &S::hops),
+                          field("asks", &S::asks), field("wakes", &S::wakes),
+                          field("presented", &S::presented));
+    }
+};
+
 struct SessionState {
     SessionId id;
     std::string title;
@@ -253,6 +276,7 @@ struct SessionState {
     std::vector<PendingCall> pending;  // open ones, and those that the latest wait settled
     std::vector<Token> tokens;         // of the latest wait, the newest last
     std::uint32_t queued = 0;          // messages that no run has read yet
+    std::vector<MailRow> mail;
     bool deleted = false;
     friend bool operator==(const SessionState&, const SessionState&) = default;
     static constexpr auto fields() {
@@ -268,7 +292,7 @@ struct SessionState {
             field("forked_from", &S::forked_from), field("metadata", &S::metadata),
             field("usage", &S::usage), field("unapproved_tokens", &S::unapproved_tokens),
             field("calls", &S::calls), field("pending", &S::pending), field("tokens", &S::tokens),
-            field("queued", &S::queued), field("deleted", &S::deleted));
+            field("queued", &S::queued), field("mail", &S::mail), field("deleted", &S::deleted));
     }
 
     bool run_is_open() const { return run && !run->outcome; }

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "domain/mail.h"
 #include "domain/record.h"
 
 namespace rouse {
@@ -114,6 +115,58 @@ struct WebhookFailed {
                           field("next_at", &S::next_at));
     }
 };
+// ---- mail: letters to more sessions than one commit takes, and the chains of causes ----------
+
+struct MailQueued {
+    static constexpr std::string_view kKind = "mail.queued";
+    Letter letter;
+    friend bool operator==(const MailQueued&, const MailQueued&) = default;
+    static constexpr auto fields() { return std::tuple(required("letter", &MailQueued::letter)); }
+};
+struct MailDone {
+    static constexpr std::string_view kKind = "mail.done";
+    MessageId message_id;
+    friend bool operator==(const MailDone&, const MailDone&) = default;
+    static constexpr auto fields() {
+        return std::tuple(required("message_id", &MailDone::message_id));
+    }
+};
+// In the commit of the wake.
+struct ChainWoke {
+    static constexpr std::string_view kKind = "chain.woke";
+    std::string chain_id;
+    friend bool operator==(const ChainWoke&, const ChainWoke&) = default;
+    static constexpr auto fields() {
+        return std::tuple(required("chain_id", &ChainWoke::chain_id));
+    }
+};
+// A letter was stored and woke nobody, since agents had caused too much.
+struct ChainStopped {
+    static constexpr std::string_view kKind = "chain.stopped";
+    std::string chain_id;
+    SessionId session_id;
+    std::string reason;  // hops, wakes
+    friend bool operator==(const ChainStopped&, const ChainStopped&) = default;
+    static constexpr auto fields() {
+        using S = ChainStopped;
+        return std::tuple(required("chain_id", &S::chain_id),
+                          required("session_id", &S::session_id), required("reason", &S::reason));
+    }
+};
+// A person lets it go on: so many more.
+struct ChainContinued {
+    static constexpr std::string_view kKind = "chain.continued";
+    std::string chain_id;
+    std::uint32_t hops = 0;
+    std::uint32_t wakes = 0;
+    friend bool operator==(const ChainContinued&, const ChainContinued&) = default;
+    static constexpr auto fields() {
+        using S = ChainContinued;
+        return std::tuple(required("chain_id", &S::chain_id), required("hops", &S::hops),
+                          required("wakes", &S::wakes));
+    }
+};
+
 struct WebhookDelivered {
     static constexpr std::string_view kKind = "webhook.delivered";
     std::string delivery_id;

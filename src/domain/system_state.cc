@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
+
 namespace rouse {
 namespace {
 
@@ -27,6 +29,10 @@ SystemState restore(const SystemSnapshot& snapshot) {
         state.last_order = std::max(state.last_order, row.order);
     }
     state.continued_at = snapshot.continued_at;
+    for (const MailQueued& row : snapshot.mail)
+        state.mail.emplace(row.letter.message_id, row);
+    for (const ChainRow& row : snapshot.chains)
+        state.chains.emplace(row.chain_id, row);
     return state;
 }
 
@@ -66,6 +72,25 @@ void SystemState::fold(const Record& record) {
         row->second.attempts = 0;
         row->second.next_at.reset();
         row->second.dead = false;
+    } else if (const auto mailed = read_system_record<MailQueued>(record.body)) {
+        mail.emplace(mailed->letter.message_id, *mailed);
+    } else if (const auto done = read_system_record<MailDone>(record.body)) {
+        mail.erase(done->message_id);
+    } else if (const auto woke = read_system_record<ChainWoke>(record.body)) {
+        ChainRow& row = chain(woke->chain_id, record.at);
+        ++row.wakes;
+    } else if (const auto stopped = read_system_record<ChainStopped>(record.body)) {
+        ChainRow& row = chain(stopped->chain_id, record.at);
+        row.stopped = stopped->reason;
+        if (std::ranges::find(row.sessions, stopped->session_id) == row.sessions.end()) {
+            row.sessions.push_back(stopped->session_id);
+        }
+    } else if (const auto goes_on = read_system_record<ChainContinued>(record.body)) {
+        ChainRow& row = chain(goes_on->chain_id, record.at);
+        row.more_hops += goes_on->hops;
+        row.more_wakes += goes_on->wakes;
+        row.stopped.clear();
+        row.sessions.clear();
     } else if (read_system_record<BootContinued>(record.body)) {
         continued_at = record.at;
     } else if (const auto snapshot = read_system_record<SystemSnapshot>(record.body)) {
@@ -77,9 +102,31 @@ void SystemState::forget_answers_before(Timestamp time) {
     std::erase_if(answered, [&](const auto& row) { return row.second.at < time; });
 }
 
+void SystemState::forget_chains_before(Timestamp time) {
+    std::erase_if(chains, [&](const auto& row) {
+        return row.second.stopped.empty() && row.second.at < time;
+    });
+}
+
+ChainRow& SystemState::chain(const std::string& id, Timestamp at) {
+    ChainRow& row = chains[id];
+    row.chain_id = id;
+    row.at = at;
+    return row;
+}
+
+std::string SystemState::chain_limit(const std::string& chain_id, std::uint32_t hops,
+                                     std::uint32_t planned) const {
+    ChainRow row;
+    if (const auto found = chains.find(chain_id); found != chains.end()) row = found->second;
+    if (hops > limits::kChainHops + row.more_hops) return "hops";
+    if (row.wakes + planned >= limits::kChainWakes + row.more_wakes) return "wakes";
+    return {};
+}
+
 SystemSnapshot SystemState::snapshot() const {
     return {values_of(tasks), values_of(tokens), values_of(answered), values_of(deliveries),
-            continued_at};
+            continued_at,     values_of(mail),   values_of(chains)};
 }
 
 }  // namespace rouse

@@ -61,6 +61,25 @@ struct DeliveryRow {
     friend bool operator==(const DeliveryRow&, const DeliveryRow&) = default;
 };
 
+// A chain of causes among agents.
+struct ChainRow {
+    std::string chain_id;
+    Timestamp at{};  // of the last thing that happened in it
+    std::uint32_t wakes = 0;
+    std::uint32_t more_hops = 0;  // that a person has granted
+    std::uint32_t more_wakes = 0;
+    std::string stopped;              // why it wakes nobody any more
+    std::vector<SessionId> sessions;  // that have mail for which they were not woken
+    static constexpr auto fields() {
+        using S = ChainRow;
+        return std::tuple(required("chain_id", &S::chain_id), required("at", &S::at),
+                          field("wakes", &S::wakes), field("more_hops", &S::more_hops),
+                          field("more_wakes", &S::more_wakes), field("stopped", &S::stopped),
+                          field("sessions", &S::sessions));
+    }
+    friend bool operator==(const ChainRow&, const ChainRow&) = default;
+};
+
 struct SystemSnapshot {
     static constexpr std::string_view kKind = "system.snapshot";
     std::vector<TaskRow> tasks;
@@ -68,12 +87,15 @@ struct SystemSnapshot {
     std::vector<AnsweredRow> answered;
     std::vector<DeliveryRow> deliveries;
     std::optional<Timestamp> continued_at;
+    std::vector<MailQueued> mail = {};
+    std::vector<ChainRow> chains = {};
     friend bool operator==(const SystemSnapshot&, const SystemSnapshot&) = default;
     static constexpr auto fields() {
         using S = SystemSnapshot;
         return std::tuple(field("tasks", &S::tasks), field("tokens", &S::tokens),
                           field("answered", &S::answered), field("deliveries", &S::deliveries),
-                          field("continued_at", &S::continued_at));
+                          field("continued_at", &S::continued_at), field("mail", &S::mail),
+                          field("chains", &S::chains));
     }
 };
 
@@ -84,13 +106,24 @@ struct SystemState {
     std::map<std::string, DeliveryRow> deliveries;  // not delivered yet
     std::uint64_t last_order = 0;
     std::optional<Timestamp> continued_at;  // when a boot last went through what it found
+    std::map<MessageId, MailQueued> mail;   // not delivered to everybody yet
+    std::map<std::string, ChainRow> chains;
 
     friend bool operator==(const SystemState&, const SystemState&) = default;
 
     void fold(const Record& record);
-    // Answers are remembered for a day.
+    // Answers are remembered for a day, and so are chains that nobody stopped.
     void forget_answers_before(Timestamp time);
+    void forget_chains_before(Timestamp time);
+
+    // Why a letter of that chain may wake nobody; empty: it may.
+    // `planned` wakes are on their way.
+    std::string chain_limit(const std::string& chain_id, std::uint32_t hops,
+                            std::uint32_t planned) const;
     SystemSnapshot snapshot() const;
+
+ private:
+    ChainRow& chain(const std::string& id, Timestamp at);
 };
 
 }  // namespace rouse

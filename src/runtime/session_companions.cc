@@ -7,6 +7,7 @@
 #include "domain/run_rules.h"
 #include "domain/summary.h"
 #include "domain/wait_rules.h"
+#include "runtime/companions_work.h"
 
 namespace rouse {
 namespace {
@@ -88,15 +89,6 @@ bool changes_due(const Seen& records) {
 
 }  // namespace
 
-struct SessionCompanions::Work {
-    const SessionState& after;
-    Commit& commit;
-    std::vector<const RecordBody*> records = {};  // of the session, as they came
-    std::vector<SessionId> to_drive = {};
-    bool gives_up = false;
-    bool webhook = false;
-};
-
 // ---- children -------------------------------------------------------------------------------
 
 Result<void> SessionCompanions::start_children(Work& work) {
@@ -108,7 +100,10 @@ Result<void> SessionCompanions::start_children(Work& work) {
             if (pending->waits_for == WaitsFor::child) wish = read_wish(pending->metadata);
             call = pending->call_id;
         } else if (const auto* done = std::get_if<ToolCompleted>(&record)) {
-            wish = read_wish(done->result.metadata);
+            // What another tool says in its metadata is somebody else's word.
+            const auto of = std::ranges::find(work.after.calls, done->call_id, &TurnCall::call_id);
+            const bool ours = of != work.after.calls.end() && of->tool == kStartSessionTool;
+            if (ours) wish = read_wish(done->result.metadata);
             call = done->call_id;
         }
         if (!wish) continue;
@@ -125,12 +120,11 @@ Result<void> SessionCompanions::start_child(Work& work, const ChildWish& wish, c
     command.on_waiting = OnWaiting::queue;
     command.now = env_.clock.now();
     if (wish.continues) {
-        const Result<std::shared_ptr<const SessionState>> child = store_.load(wish.session_id);
+        const Result<const SessionState*> child = work.draft.state_of(wish.session_id);
         if (!child) return child.error();
         Result<MessagePlan> plan = plan_message(**child, command);
         if (!plan) return plan.error();
-        work.commit.appends.push_back(
-            {wish.session_id, (*child)->last_seq, std::move(plan->records)});
+        work.draft.add(wish.session_id, std::move(plan->records));
         work.to_drive.push_back(wish.session_id);
         return {};
     }
@@ -139,9 +133,13 @@ Result<void> SessionCompanions::start_child(Work& work, const ChildWish& wish, c
     created.agent = wish.agent;
     created.task_id = work.after.task_id;
     created.parent = ParentRef{work.after.id, work.after.run->run_id, call, {}};
-    work.commit.appends.push_back({wish.session_id, Seq{0},
-                                   Records{std::move(created), std::move(command.message),
-                                           RunStarted{command.new_run, boot_, {}, {}}}});
+    const Run& parent = *work.after.run;
+    const std::string chain =
+        parent.chain_id.empty() ? command.message.message_id.text() : parent.chain_id;
+    RunStarted started{command.new_run, boot_, {}, chain, parent.hops + 1, {}};
+    work.commit.appends.push_back(
+        {wish.session_id, Seq{0},
+         Records{std::move(created), std::move(command.message), std::move(started)}});
     work.to_drive.push_back(wish.session_id);
     return {};
 }
@@ -149,10 +147,13 @@ Result<void> SessionCompanions::start_child(Work& work, const ChildWish& wish, c
 Result<void> SessionCompanions::settle_parent(Work& work) {
     const Ending ending = ending_of(work.records);
     work.gives_up = ending.given_up;
+    if (ending.ended) {
+        const bool deleted = find<SessionDeleted>(work.records) != nullptr;
+        close_questions(work, deleted, last_words(work.records));
+    }
     if (!ending.ended || !work.after.parent) return {};
     const SessionId& child = work.after.id;
-    const Result<std::shared_ptr<const SessionState>> parent =
-        store_.load(work.after.parent->session_id);
+    const Result<const SessionState*> parent = work.draft.state_of(work.after.parent->session_id);
     if (!parent) return {};  // deleted meanwhile: nobody waits
     const PendingCall* call = find_call_for_child(**parent, child);
     if (call == nullptr) return {};
@@ -165,21 +166,19 @@ Result<void> SessionCompanions::settle_parent(Work& work) {
     Result<SettlePlan> plan =
         plan_settle(**parent, call->pending_id, settlement, boot_, env_.clock.now());
     if (!plan || plan->records.empty()) return {};  // its time was up before
-    if (plan->resumed) {
-        SessionState resumed = **parent;
-        for (const RecordBody& record : plan->records)
-            fold(resumed, Record{resumed.last_seq + 1, clamped(resumed, env_.clock.now()), record});
-        queue_webhook(work, resumed, "session.resumed", "");
-        work.to_drive.push_back((*parent)->id);
-    }
-    work.commit.appends.push_back({(*parent)->id, (*parent)->last_seq, std::move(plan->records)});
+    const SessionId id = (*parent)->id;
+    const bool resumed = plan->resumed;
+    work.draft.add(id, std::move(plan->records));
+    if (!resumed) return {};
+    queue_webhook(work, **work.draft.state_of(id), "session.resumed", "");
+    work.to_drive.push_back(id);
     return {};
 }
 
 void SessionCompanions::start_next_run(Work& work) {
     std::optional<RecordBody> next = plan_next_run(work.after, ids_.make<RunId>(), boot_);
-    if (!next) return;
-    work.commit.appends.front().records.push_back(*std::move(next));
+    if (!next) return wake_for_mail(work);
+    work.more.push_back(*std::move(next));
     work.to_drive.push_back(work.after.id);
 }
 
@@ -299,21 +298,29 @@ std::optional<Timestamp> SessionCompanions::due_of(const SessionSummary& session
 // ---- all of it ------------------------------------------------------------------------------
 
 Result<Companions::Then> SessionCompanions::join(const SessionState& after, Commit& commit) {
-    Work work{after, commit};
+    Work work(after, commit, store_, env_.clock);
     // The appends may move while others are added; the records of the first do not.
     for (const RecordBody& record : commit.appends.front().records)
         work.records.push_back(&record);
     if (Result<void> started = start_children(work); !started) return started.error();
+    send_letters(work);
     if (Result<void> settled = settle_parent(work); !settled) return settled.error();
     queue_webhooks(work);
+    start_next_run(work);
+    Then then = finish(work);
+    std::ranges::move(work.more, std::back_inserter(commit.appends.front().records));
+    return then;
+}
 
+Companions::Then SessionCompanions::finish(Work& work) {
     Followed followed;
-    followed.session = after.id;
+    followed.session = work.after.id;
     followed.due_changes = changes_due(work.records);
-    if (followed.due_changes) followed.due = due_of(summarize(after));
-    followed.waits = after.is_parked();
+    if (followed.due_changes) followed.due = due_of(summarize(work.after));
+    followed.waits = work.after.is_parked();
     followed.webhook = work.webhook;
     followed.gives_up = work.gives_up;
+    followed.went_idle = !work.after.alias.empty() && ending_of(work.records).ended;
     for (const RecordBody* record : work.records) {
         followed.kinds.push_back(record->index());
         if (const auto* cancelled = std::get_if<PendingCancelled>(record)) {
@@ -322,11 +329,13 @@ Result<Companions::Then> SessionCompanions::join(const SessionState& after, Comm
             followed.closed.push_back(expired->pending_id);
         }
     }
-    const auto system = std::ranges::find(commit.appends, system_log(), &LogAppend::log);
-    if (system != commit.appends.end()) followed.system.appends.push_back(*system);
-    start_next_run(work);
+    const auto system = std::ranges::find(work.commit.appends, system_log(), &LogAppend::log);
+    if (system != work.commit.appends.end()) followed.system.appends.push_back(*system);
+    for (const Work::Woken& woken : work.woken)
+        followed.woken.emplace_back(woken.session, woken.message_bytes);
+    followed.mail_queued = std::move(work.mail_queued);
     followed.to_drive = std::move(work.to_drive);
-    return Then([this, followed = std::move(followed)] { follow(followed); });
+    return [this, followed = std::move(followed)] { follow(followed); };
 }
 
 void SessionCompanions::follow(const Followed& followed) {
@@ -339,6 +348,18 @@ void SessionCompanions::follow(const Followed& followed) {
     }
     if (followed.gives_up && effects_.run_given_up) effects_.run_given_up(followed.session);
     if (effects_.count) effects_.count(followed.kinds);
+    if (followed.went_idle) {
+        env_.log.info("session.idle",
+                      {{"message", "Session went idle"}, {"sessionId", followed.session.text()}});
+    }
+    for (const auto& [session, bytes] : followed.woken) {
+        env_.log.info("mail.wakes", {{"message", "Resuming session with broadcast message"},
+                                     {"sessionId", session.text()},
+                                     {"messageLength", bytes}});
+    }
+    for (const Letter& letter : followed.mail_queued) {
+        if (effects_.mail_queued) effects_.mail_queued(letter);
+    }
     if (!effects_.drive) return;
     for (const SessionId& session : followed.to_drive)
         effects_.drive(session);

@@ -13,6 +13,8 @@
 #include "base/env.h"
 #include "base/id_source.h"
 #include "domain/child.h"
+#include "domain/mail.h"
+#include "runtime/mail_planner.h"
 #include "runtime/registry.h"
 #include "runtime/system_log.h"
 
@@ -32,23 +34,39 @@ struct CommitEffects {
     std::function<void()> call_waits;                           // somebody may claim it
     std::function<void(const PendingId&)> call_closed;          // nobody wants its result any more
     std::function<void(const SessionId& parent)> run_given_up;  // its children have nobody left
+    std::function<void(const Letter&)> mail_queued;  // for more sessions than one commit takes
     std::function<void(const std::vector<std::size_t>& kinds)> count;  // indexes of RecordBody
+};
+
+// What became of a letter at one recipient.
+struct MailStop {
+    MailAddress to;
+    MailAction action = MailAction::stored;
+    std::string reason;               // why it was not woken; may be empty
+    std::optional<Error> error = {};  // it was not even stored
 };
 
 class SessionCompanions final : public Companions {
  public:
-    SessionCompanions(Env env, Store& store, SystemLog& system, Registry& registry, BootId boot)
+    SessionCompanions(Env env, Store& store, SystemLog& system, Registry& registry,
+                      MailPlanner& planner, BootId boot)
         : env_(env),
           store_(store),
           system_(system),
           registry_(registry),
+          planner_(planner),
           ids_(env.clock, env.random),
           boot_(std::move(boot)) {}
 
     void set_effects(CommitEffects effects) { effects_ = std::move(effects); }
     void set_webhooks(std::vector<WebhookEndpoint> webhooks) { webhooks_ = std::move(webhooks); }
+    // Whether mail lets an interrupted session go on.
+    void set_wake_interrupted(bool wakes) { wake_interrupted_ = wakes; }
 
     Result<Then> join(const SessionState& after, Commit& commit) override;
+
+    // The same for a letter that no run sends: adds what it does at those it is for.
+    Result<Then> send(const Letter& letter, Commit& commit, std::vector<MailStop>& stops);
 
     // When something is to be done about the session, though nobody asks.
     std::optional<Timestamp> due_of(const SessionSummary& session) const;
@@ -67,6 +85,9 @@ class SessionCompanions final : public Companions {
         std::vector<PendingId> closed;
         std::vector<std::size_t> kinds;
         std::vector<SessionId> to_drive;
+        std::vector<std::pair<SessionId, std::size_t>> woken;  // with the bytes of the message
+        std::vector<Letter> mail_queued;
+        bool went_idle = false;
         Commit system;
     };
 
@@ -76,6 +97,15 @@ class SessionCompanions final : public Companions {
     Result<void> start_child(Work& work, const ChildWish& wish, const CallId& call);
     Result<void> settle_parent(Work& work);
     void start_next_run(Work& work);
+    Then finish(Work& work);
+
+    MailStop deliver(Work& work, const Letter& letter, const MailAddress& to);
+    void send_letters(Work& work);
+    void take_back(Work& work, const PendingId& id, const std::string& why);
+    void close_questions(Work& work, bool deleted, const std::string& last_words);
+    void wake_for_mail(Work& work);
+    std::string chain_limit(Work& work, const std::string& chain, std::uint32_t hops) const;
+    void note_wake(Work& work, const std::string& chain);
     void queue_webhooks(Work& work);
     void queue_webhook(Work& work, const SessionState& of, std::string_view type,
                        const std::string& extra);
@@ -88,10 +118,12 @@ class SessionCompanions final : public Companions {
     Store& store_;
     SystemLog& system_;
     Registry& registry_;
+    MailPlanner& planner_;
     IdSource ids_;
     BootId boot_;
     CommitEffects effects_;
     std::vector<WebhookEndpoint> webhooks_;
+    bool wake_interrupted_ = true;
 };
 
 }  // namespace rouse

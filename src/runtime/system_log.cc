@@ -34,7 +34,7 @@ Result<void> SystemLog::open() {
     const std::lock_guard lock(mutex_);
     for (auto record = begin; record != records.end(); ++record)
         state_.fold(*record);
-    state_.forget_answers_before(env_.clock.now() - limits::kAnswersKept);
+    forget_old();
     if (static_cast<std::size_t>(records.end() - begin) < kStep) return {};
     const Result<Committed> saved = store_->commit_and_wait(
         make_commit(system_log(), std::nullopt, {to_record(state_.snapshot())}));
@@ -56,6 +56,8 @@ void SystemLog::fold(const Commit& commit) {
     const std::lock_guard lock(mutex_);
     for (const RecordBody& record : mine->records)
         state_.fold(Record{0, env_.clock.now(), record});
+    constexpr std::uint64_t kNowAndThen = 1000;
+    if (++folded_ % kNowAndThen == 0) forget_old();
 }
 
 Task<Result<void>> SystemLog::append(RecordBody record) {
@@ -72,9 +74,9 @@ Task<Result<void>> SystemLog::append_all(Records records) {
     co_return Result<void>();
 }
 
-void SystemLog::forget_old_answers() {
-    const std::lock_guard lock(mutex_);
+void SystemLog::forget_old() {
     state_.forget_answers_before(env_.clock.now() - limits::kAnswersKept);
+    state_.forget_chains_before(env_.clock.now() - limits::kChainsKept);
 }
 
 }  // namespace rouse

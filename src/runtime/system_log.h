@@ -24,7 +24,7 @@ class SystemLog final {
 
     // Records that go along with a session's commit. Once it is durable, fold() them.
     static void add(Commit& commit, RecordBody record);
-    void fold(const Commit& commit);
+    void fold(const Commit& commit);  // and forgets, now and then, what is too old
 
     // Commits and folds.
     Task<Result<void>> append(RecordBody record);
@@ -36,13 +36,15 @@ class SystemLog final {
         const std::lock_guard lock(mutex_);
         return ask(static_cast<const SystemState&>(state_));
     }
-    void forget_old_answers();
 
  private:
+    void forget_old();
+
     Env env_;
     std::shared_ptr<Store> store_;
     mutable std::mutex mutex_;
     SystemState state_;
+    std::uint64_t folded_ = 0;
 };
 
 }  // namespace rouse

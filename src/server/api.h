@@ -16,6 +16,7 @@
 #include "agent/recovery_manager.h"
 #include "runtime/claim_desk.h"
 #include "runtime/coordinator.h"
+#include "runtime/mailroom.h"
 #include "server/auth.h"
 #include "server/event_hub.h"
 #include "server/http.h"
@@ -32,6 +33,8 @@ struct ApiParts {
     Coordinator& coordinator;
     RunDriver& driver;
     ClaimDesk& claims;
+    Mailroom& mailroom;
+    MailPlanner& mail_planner;
     EventHub& hub;
     Metrics& metrics;
     Auth& auth;
@@ -82,6 +85,16 @@ class Api final {
     };
     Replay replay(const Route& route, Request& request);
     Response replay_session(Request& request, const AnsweredRow& row);
+
+    // ---- mail
+    Task<Response> post_broadcast(Request& request);
+    Task<Response> list_aliases(Request& request);
+    Task<Response> get_inbox(Request& request);
+    Task<Response> continue_chain(Request& request);
+    std::vector<std::string> stopped_chains(const Request& request) const;
+    Result<SessionId> find_sender(const Request& request, const std::string& name,
+                                  const std::string& task_id) const;
+    Response fail_mail(const Request& request, const Error& error, const std::string& task_id);
 
     Task<Response> find_route(Request& request);
     Response answer_preflight(const std::string& methods) const;

@@ -388,9 +388,14 @@ Task<Response> Api::list_waits(Request& request) {
     const Result<std::size_t> limit = limit_of(request, 50, 500);
     if (!limit) co_return fail(request, limit.error());
     const std::optional<std::string> kind = request.query_value("kind");
+    if (kind == "chain") {
+        JsonObject chains;
+        chains.raw("items", json_list(stopped_chains(request))).raw("next_cursor", "");
+        co_return json_response(200, chains.done());
+    }
     if (kind && !parse_enum<WaitKind>(*kind)) {
         co_return fail(request, invalid_request("kind is one of external, person, timer, child, "
-                                                "message, tool_result, user_input"));
+                                                "message, tool_result, user_input, chain"));
     }
     struct Row {
         Timestamp deadline;
@@ -424,8 +429,10 @@ Task<Response> Api::list_waits(Request& request) {
     }
     std::vector<std::string> items;
     std::string next;
+    const bool all = !kind && !request.query_value("task_id") && !request.query_value("agent");
+    if (all && !request.query_value("cursor")) items = stopped_chains(request);
     for (; first != rows.end(); ++first) {
-        if (items.size() == *limit) {
+        if (items.size() >= *limit && first != rows.begin()) {
             const Row& last = *std::prev(first);
             next = std::to_string(to_epoch_ms(last.deadline)) + "." + last.id.text();
             break;

@@ -37,6 +37,12 @@ const std::vector<Api::Route>& Api::routes() {
          &Api::get_session_events},
         {"GET", "/v1/events", read, "Events of all sessions (SSE)", &Api::get_events},
         {"GET", "/v1/waits", read, "Open waits, earliest deadline first", &Api::list_waits},
+        {"GET", "/v1/sessions/{id}/inbox", read, "What other agents wrote to this one",
+         &Api::get_inbox},
+        {"POST", "/v1/broadcast", submit, "Write to agents", &Api::post_broadcast},
+        {"GET", "/v1/aliases", read, "Who can be written to", &Api::list_aliases},
+        {"POST", "/v1/chains/{id}/continue", operate, "Let a stopped chain of messages go on",
+         &Api::continue_chain},
         {"POST", "/v1/pending/{pending_id}/decision", operate,
          "Approve or deny a call that asks for approval", &Api::decide},
 

@@ -49,6 +49,7 @@ BODIES = {
     "/async-tool/pending/{pending_id}/renew": {"worker": "w"},
     "/async-tool/pending/{pending_id}/release": {"worker": "w"},
     "/async-tool/pending/{pending_id}/progress": {"progress": {"percent": 1}},
+    "/v1/broadcast": {"message": "m", "to": ["b"]}, "/v1/chains/{id}/continue": {"hops": 1},
     "/v1/tasks": {"id": "t-new"}, "/v1/tokens": {"scope": "read"},
 }
 NO_BODY = {"/v1/sessions/{id}/continue", "/v1/sessions/{id}/resume-token", "/v1/webhooks/dead/{id}/retry"}

@@ -1,0 +1,35 @@
+#pragma once
+
+// What SessionCompanions works on while it looks at one commit.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/commit_draft.h"
+#include "runtime/session_companions.h"
+
+namespace rouse {
+
+struct SessionCompanions::Work {
+    Work(const SessionState& state, Commit& the_commit, Store& store, Clock& clock)
+        : after(state), commit(the_commit), draft(the_commit, store, clock) {}
+
+    const SessionState& after;
+    Commit& commit;
+    CommitDraft draft;                            // of the other logs
+    std::vector<const RecordBody*> records = {};  // of the session, as they came
+    Records more = {};                            // that follow in the same log
+    std::vector<SessionId> to_drive = {};
+    std::map<std::string, std::uint32_t> wakes = {};  // that this commit adds, by chain
+    struct Woken {
+        SessionId session;
+        std::size_t message_bytes;
+    };
+    std::vector<Woken> woken = {};
+    std::vector<Letter> mail_queued = {};
+    bool gives_up = false;
+    bool webhook = false;
+};
+
+}  // namespace rouse

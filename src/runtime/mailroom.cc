@@ -1,0 +1,212 @@
+#include "runtime/mailroom.h"
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+
+#include "agent/store_async.h"
+#include "base/limits.h"
+
+namespace rouse {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr int kMailTries = 1000;  // a log that moves so often is moved by a fault of ours
+
+bool moved(const Result<Committed>& done, int tries) {
+    return !done && done.error().reason == "log_moved" && tries < kMailTries;
+}
+
+std::string stops_json(const std::vector<MailStop>& stops) {
+    std::string out = "[";
+    for (const MailStop& stop : stops) {
+        if (out.size() > 1) out += ',';
+        out += "{\"alias\":" + to_json_string(stop.to.name) +
+               ",\"session_id\":" + to_json_string(stop.to.session_id.text()) +
+               ",\"action\":" + to_json_string(to_string(stop.action));
+        const std::string reason = stop.error ? std::string(stop.error->reason) : stop.reason;
+        if (!reason.empty()) out += ",\"reason\":" + to_json_string(reason);
+        out += '}';
+    }
+    return out + "]";
+}
+
+}  // namespace
+
+Task<Result<Mailroom::Sent>> Mailroom::send(MailQuestion question,
+                                            std::optional<RequestNote> note) {
+    const Result<Letter> letter = parts_.planner.plan(question);
+    if (!letter) co_return letter.error();
+    Sent sent{*letter, {}, {}};
+    const bool bulk = letter->to.size() > limits::kLettersAtOnce;
+    for (int tries = 0;; ++tries) {
+        Commit commit;
+        if (letter->from) {
+            Records records = sent_records(*letter);
+            commit = make_commit(letter->from->session_id, std::nullopt, std::move(records));
+        }
+        Companions::Then then;
+        if (bulk) {
+            sent.stops.clear();
+            for (const MailAddress& to : letter->to)
+                sent.stops.push_back({to, MailAction::queued, {}});
+            SystemLog::add(commit, to_record(MailQueued{*letter}));
+        } else {
+            Result<Companions::Then> joined = parts_.companions.send(*letter, commit, sent.stops);
+            if (!joined) co_return joined.error();
+            then = *std::move(joined);
+            if (sent.stops.size() == 1 && sent.stops.front().error) {
+                co_return *sent.stops.front().error;
+            }
+        }
+        sent.answer = "{\"message_id\":" + to_json_string(letter->message_id.text()) +
+                      ",\"delivered\":" + stops_json(sent.stops) + "}";
+        if (note) {
+            RequestAnswered answered;
+            answered.key = note->key;
+            answered.body_digest = note->body_digest;
+            answered.status = 202;
+            answered.answer = RawJson::trusted(sent.answer);
+            SystemLog::add(commit, to_record(answered));
+        }
+        if (commit.appends.empty()) co_return sent;  // there is nobody to write to
+        const Commit system = commit;
+        const Result<Committed> done = co_await commit_async(*parts_.store, std::move(commit));
+        if (done) {
+            // The companions fold what they added themselves, with the note that came later not.
+            if (then) then();
+            if (bulk) {
+                parts_.system.fold(system);
+                carry(*letter);
+            } else if (note) {
+                Commit answered;
+                SystemLog::add(answered,
+                               std::ranges::find(system.appends, system_log(), &LogAppend::log)
+                                   ->records.back());
+                parts_.system.fold(answered);
+            }
+            co_return sent;
+        }
+        if (!moved(done, tries)) co_return done.error();
+        co_await until_it_shows(tries);
+    }
+}
+
+void Mailroom::carry(const Letter& letter) {
+    asio::co_spawn(parts_.loop, carry_all(letter, false), [this](const std::exception_ptr& thrown) {
+        if (thrown) parts_.env.log.error("mail.escaped", {});
+    });
+}
+
+void Mailroom::start() {
+    const std::vector<Letter> left = parts_.system.ask([](const SystemState& state) {
+        std::vector<Letter> letters;
+        for (const auto& [id, queued] : state.mail)
+            letters.push_back(queued.letter);
+        return letters;
+    });
+    for (const Letter& letter : left) {
+        asio::co_spawn(parts_.loop, carry_all(letter, true),
+                       [this](const std::exception_ptr& thrown) {
+                           if (thrown) parts_.env.log.error("mail.escaped", {});
+                       });
+    }
+}
+
+bool Mailroom::has(const SessionId& session, const MessageId& message) const {
+    const Result<std::vector<Record>> log = read_records(*parts_.store, session);
+    if (!log) return true;  // gone: nothing more to do
+    return std::ranges::any_of(*log, [&](const Record& record) {
+        const auto* letter = std::get_if<InboxReceived>(&record.body);
+        return letter != nullptr && letter->message_id == message;
+    });
+}
+
+Task<void> Mailroom::carry_all(Letter letter, bool again) {
+    Letter part = letter;
+    part.to.clear();
+    for (const MailAddress& to : letter.to) {
+        if (again && has(to.session_id, letter.message_id)) continue;
+        part.to.push_back(to);
+        if (part.to.size() < limits::kLettersAtOnce) continue;
+        if (const Result<void> done = co_await deliver(part); !done) co_return;
+        part.to.clear();
+    }
+    if (!part.to.empty()) {
+        if (const Result<void> done = co_await deliver(part); !done) co_return;
+    }
+    RecordBody record = to_record(MailDone{letter.message_id});
+    (void)co_await parts_.system.append(std::move(record));
+}
+
+Task<Result<void>> Mailroom::deliver(Letter part) {
+    for (int tries = 0;; ++tries) {
+        Commit commit;
+        std::vector<MailStop> stops;
+        const Result<Companions::Then> then = parts_.companions.send(part, commit, stops);
+        if (!then) co_return then.error();
+        if (commit.appends.empty()) co_return Result<void>();
+        const Result<Committed> done = co_await commit_async(*parts_.store, std::move(commit));
+        if (done) {
+            (*then)();
+            co_return Result<void>();
+        }
+        if (!moved(done, tries)) {
+            parts_.env.log.warn("mail.not_delivered", {{"error", done.error().message}});
+            co_return done.error();
+        }
+        co_await until_it_shows(tries);
+    }
+}
+
+Task<Result<void>> Mailroom::continue_chain(std::string id, std::uint32_t hops,
+                                            std::uint32_t wakes) {
+    const std::optional<ChainRow> row =
+        parts_.system.ask([&](const SystemState& state) -> std::optional<ChainRow> {
+            const auto found = state.chains.find(id);
+            if (found == state.chains.end()) return std::nullopt;
+            return found->second;
+        });
+    if (!row) {
+        co_return Error(ErrorKind::not_found, "unknown_chain",
+                        "there is no chain " + id +
+                            "; GET /v1/waits?kind=chain lists those that "
+                            "were stopped");
+    }
+    if (row->stopped.empty()) {
+        co_return Error(ErrorKind::precondition, "not_stopped", "the chain was not stopped");
+    }
+    RecordBody record = to_record(ChainContinued{id, hops, wakes});
+    const Result<void> noted = co_await parts_.system.append(std::move(record));
+    if (!noted) co_return noted;
+    for (const SessionId& session : row->sessions)
+        co_await wake(session, id);
+    co_return Result<void>();
+}
+
+// A session that has mail of the chain and was not woken for it.
+Task<void> Mailroom::wake(SessionId session, std::string chain) {
+    for (int tries = 0;; ++tries) {
+        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(session);
+        if (!state || (*state)->run_is_open() || (*state)->deleted) co_return;
+        const auto row = std::ranges::find_if((*state)->mail, [&](const MailRow& mail) {
+            return !mail.presented && mail.chain_id == chain;
+        });
+        if (row == (*state)->mail.end()) co_return;
+        Records records(1, RunStarted{ids_.make<RunId>(), parts_.boot, {}, chain, row->hops, {}});
+        Commit commit = make_commit(session, (*state)->last_seq, std::move(records));
+        SystemLog::add(commit, to_record(ChainWoke{chain}));
+        const Commit system = commit;
+        const Result<Committed> done = co_await commit_async(*parts_.store, std::move(commit));
+        if (done) {
+            parts_.system.fold(system);
+            parts_.drive(session);
+            co_return;
+        }
+        if (!moved(done, tries)) co_return;
+        co_await until_it_shows(tries);
+    }
+}
+
+}  // namespace rouse

@@ -1,0 +1,64 @@
+#pragma once
+
+// Letters that people and programs send, fan-outs, and chains that a person lets go on. What an
+// agent sends goes out with the record of its call (SessionCompanions).
+//
+// On the loop of the runs, by one thread.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/mail_planner.h"
+#include "runtime/request_note.h"
+#include "runtime/session_companions.h"
+#include "runtime/system_log.h"
+
+namespace rouse {
+
+class Mailroom final {
+ public:
+    struct Parts {
+        Env env;
+        std::shared_ptr<Store> store;
+        BootId boot;
+        SystemLog& system;
+        SessionCompanions& companions;
+        MailPlanner& planner;
+        boost::asio::any_io_executor loop;
+        std::function<void(const SessionId&)> drive;
+    };
+    explicit Mailroom(Parts parts)
+        : parts_(std::move(parts)), ids_(parts_.env.clock, parts_.env.random) {}
+
+    struct Sent {
+        Letter letter;
+        std::vector<MailStop> stops;
+        std::string answer;  // a JSON object
+    };
+    // As MailPlanner::plan; store errors.
+    Task<Result<Sent>> send(MailQuestion question, std::optional<RequestNote> note);
+
+    // A letter to more sessions than one commit takes, in parts; done when all of them have it.
+    void carry(const Letter& letter);
+    // The same for what the last process left.
+    void start();
+
+    //   not_found     unknown_chain
+    //   precondition  not_stopped
+    Task<Result<void>> continue_chain(std::string id, std::uint32_t hops, std::uint32_t wakes);
+
+ private:
+    Task<void> carry_all(Letter letter, bool again);
+    Task<Result<void>> deliver(Letter part);
+    bool has(const SessionId& session, const MessageId& message) const;
+    Task<void> wake(SessionId session, std::string chain);
+
+    Parts parts_;
+    IdSource ids_;
+};
+
+}  // namespace rouse
