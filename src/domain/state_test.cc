@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "domain/fold.h"
 #include "domain/history.h"
 #include "domain/summary.h"
@@ -118,6 +120,7 @@ TEST(StateTest, SomeRecordsChangeNothingButTheSeq) {
     const SessionState before = fold_all(started());
     for (const RecordBody& body : std::vector<RecordBody>{
              StatusDerived{SessionStatus::interrupted_waiting, {}},
+             ContextRepaired{kRun, {"message 2: it was empty and was left out"}, {}},
              UnknownRecord{"executor.ready", {",\"run_id\":\"run_9f5\""}},
              InboxReceived{MessageId("msg_1"), "build", "red", {}, {}, 0, {}},
              RunCompleted{RunId("run_other"), {}},  // of another run
@@ -228,6 +231,43 @@ TEST(StateTest, UsageIsTheSumOverTheModelSteps) {
     driver.commit(driver.say(0));
     EXPECT_EQ(driver.state().usage.input_tokens, 14);
     EXPECT_EQ(driver.state().usage.output_tokens, 6);
+}
+
+// A budget counts from the last time that a person let the run go on, over crashes too.
+TEST(StateTest, TokensCountUntilAPersonLetsTheRunGoOn) {
+    Records records = started();
+    const auto paid = [&] {
+        const SessionState state = fold_all(records);
+        return std::pair(state.run->unapproved_tokens, state.unapproved_tokens);
+    };
+    MessageAssistant said{MessageId("msg_a1"), kRun, {}, {}, {}, {}, {}};
+    said.usage.input_tokens = 30;
+    said.usage.output_tokens = 12;
+    said.usage.cache_read_tokens = 1000;
+    records.emplace_back(said);
+    EXPECT_EQ(paid(), std::pair(42L, 42L));
+    const RunId next("run_next");
+    records.emplace_back(RunInterrupted{kRun, InterruptReason::process_restart, false, {}});
+    records.emplace_back(RunStarted{next, kBoot, kRun, {}});
+    EXPECT_EQ(paid(), std::pair(42L, 42L));
+    records.emplace_back(said);
+    EXPECT_EQ(paid(), std::pair(84L, 84L));
+    records.emplace_back(
+        RunWaiting{next, kWait, WaitKind::user_input, kToken, {}, "Over budget", {}});
+    EXPECT_EQ(fold_all(records).run->wait->prompt, "Over budget");
+    records.emplace_back(RunResumed{next, kBoot, kWait, ResumeReason::result, {}});
+    EXPECT_EQ(paid(), std::pair(84L, 84L));
+    records.emplace_back(RunResumed{next, kBoot, kWait, ResumeReason::input, {}});
+    EXPECT_EQ(paid(), std::pair(0L, 0L));
+    records.emplace_back(said);
+    records.emplace_back(RunCompleted{next, {}});
+    records.emplace_back(RunStarted{RunId("run_third"), kBoot, {}, {}});
+    EXPECT_EQ(paid(), std::pair(0L, 42L));
+    // Nonsense from a provider does not wrap around.
+    said.usage.output_tokens = std::numeric_limits<std::int64_t>::max();
+    records.emplace_back(said);
+    records.emplace_back(said);
+    EXPECT_EQ(paid().second, std::numeric_limits<std::int64_t>::max());
 }
 
 // The state stays small however long the log grows.

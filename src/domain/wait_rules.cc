@@ -330,6 +330,10 @@ Result<ResumePlan> plan_resume(const SessionState& state, const ResumeCommand& c
         if (!valid) return answer_used_token(state, command, now);
     }
     if (wait_is_over(state, now)) return no_suspended_turn();
+    if (state.run->wait->kind == WaitKind::user_input) {
+        return Error(ErrorKind::precondition, "resume_required",
+                     "the session waits until somebody says something: send it a message");
+    }
     if (command.results.empty()) {
         return Error(ErrorKind::precondition, "resume_required",
                      "the session waits for results; give one for each open call");

@@ -523,6 +523,9 @@ class Budgets(Models):
                  if one["session_id"] == session["id"]]
         self.assertEqual([one["prompt"] for one in waits], [wait["prompt"]])
         self.assertIn("its budget is 100", self.client.get(f"/v1/sessions/{session['id']}/explain")["reason"])
+        refused = self.client.post(f"/v1/sessions/{session['id']}/resume", {"results": {"c1": {"content": "x"}}})
+        self.assert_problem(refused, 409, "resume_required")
+        self.assertIn("send it a message", refused["detail"])
         client = self.restart()
         self.assertEqual(client.session(session["id"])["status"], "waiting")
         self.plan(says("I was nearly done.", usage={"input": 50, "output": 10}))
