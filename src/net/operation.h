@@ -13,6 +13,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "base/result.h"
@@ -55,16 +56,21 @@ boost::asio::awaitable<Result<T>> await_operation(std::shared_ptr<Operation<T>> 
         }
         auto executor = asio::get_associated_executor(handler);
         auto work = asio::prefer(executor, asio::execution::outstanding_work.tracked);
-        auto done = [executor, work = std::move(work),
+        // The caller's loop may be gone as soon as it has gone on. So it does that only once the
+        // thread that calls `done` has let go of everything that belongs to the loop.
+        auto calling = std::make_shared<std::mutex>();
+        auto done = [executor = std::move(executor), calling, work = std::move(work),
                      handler = std::move(handler)](Result<T> result) mutable {
-            // The caller's loop may be gone as soon as it has run this: whoever calls `done` on
-            // another thread must not be left with a hold on it.
-            auto go_on = [work = std::move(work), handler = std::move(handler),
+            auto go_on = [calling, work = std::move(work), handler = std::move(handler),
                           result = std::move(result)]() mutable {
+                calling->lock();
+                calling->unlock();
                 asio::get_associated_cancellation_slot(handler).clear();
                 std::move(handler)(std::move(result));
             };
-            asio::post(executor, std::move(go_on));
+            const std::lock_guard posting(*calling);
+            const auto there = std::move(executor);
+            asio::post(there, std::move(go_on));
         };
         given->start(std::move(done));
     };
