@@ -212,9 +212,10 @@ const SectionTable<AgentConfig>& table_of() {
              key<HeadersForm>("headers", &S::headers,
                               "More headers of each request to the model. A secret is the whole "
                               "text of a variable: `{ \"x-team\" = \"env:TEAM\" }`."),
-             key<MaybeRealForm>("temperature", &S::temperature,
-                                "Of the model; without it, the provider's default. Anthropic takes it "
-                                "with `anthropic_version = \"2023-06-01\"` only."),
+             key<MaybeRealForm>(
+                 "temperature", &S::temperature,
+                 "Of the model; without it, the provider's default. Anthropic takes it "
+                 "with `anthropic_version = \"2023-06-01\"` only."),
              key<MaybeCountForm>("max_tokens", &S::max_tokens,
                                  "Of one answer; without it 8192 at Anthropic, else the "
                                  "provider's default."),
@@ -228,7 +229,8 @@ const SectionTable<AgentConfig>& table_of() {
                                "For the model's next byte, the first one too."),
              key<PathForm>("ca_file", &S::ca_file,
                            "Certificates that are trusted instead of the system's, PEM."),
-             key<TextForm>("anthropic_version", &S::anthropic_version, "The header `anthropic-version`."),
+             key<TextForm>("anthropic_version", &S::anthropic_version,
+                           "The header `anthropic-version`."),
              key<ListForm<TextForm>>("anthropic_beta", &S::anthropic_beta,
                                      "The header `anthropic-beta`."),
              key<RetriesForm>("retries", &S::retries,
