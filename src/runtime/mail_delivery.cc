@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
 #include "domain/fold.h"
 #include "domain/run_rules.h"
 #include "runtime/companions_work.h"
