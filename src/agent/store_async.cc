@@ -100,12 +100,12 @@ Task<Result<Committed>> commit_async(Store& store, Commit commit) {
     asio::execution_context& loop = asio::query(executor, asio::execution::context);
     const std::shared_ptr<CommitAnswers::Box> box = asio::use_service<CommitAnswers>(loop).box();
     const auto start = [&store, box, executor](auto handler, Commit given) {
-        auto done = [box, executor,
+        auto done = [box, on = asio::any_io_executor(executor),
                      handler = std::move(handler)](Result<Committed> result) mutable {
             auto go_on = [handler = std::move(handler)](Result<Committed> answer) mutable {
                 std::move(handler)(std::move(answer));
             };
-            box->put({std::move(executor), std::move(go_on), std::move(result)});
+            box->put({std::move(on), std::move(go_on), std::move(result)});
         };
         store.commit(std::move(given), std::move(done));
     };

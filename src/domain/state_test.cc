@@ -122,7 +122,6 @@ TEST(StateTest, SomeRecordsChangeNothingButTheSeq) {
              StatusDerived{SessionStatus::interrupted_waiting, {}},
              ContextRepaired{kRun, {"message 2: it was empty and was left out"}, {}},
              UnknownRecord{"executor.ready", {",\"run_id\":\"run_9f5\""}},
-             InboxReceived{MessageId("msg_1"), "build", "red", {}, {}, 0, {}},
              RunCompleted{RunId("run_other"), {}},  // of another run
              RunWaiting{RunId("run_other"), kWait, WaitKind::person, kToken, {}, {}, {}},
              PendingCompleted{PendingId("pnd_1_2"), CallId{"c"}, text_result("x"), "d", {}},
