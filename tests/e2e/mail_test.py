@@ -30,16 +30,19 @@ def setup(folder=None, **sections):
         on_user("status", write("note this status")),
         on_user("wait for job", calls(("job", {}, "call_j"))),
         on_user("use slow", calls(("slow", {}, "call_s"))),
-        on_user("think", says("thought", delay_ms=300)),
+        on_user("think", says("thought", delay_ms=1000)),
         on_result("job", says("job: {{result}}")), on_result("slow", says("slow: {{result}}")),
         *common, says("nothing to say", repeat=True),
     ]
-    answerer = [on_user("what is it", write("the answer is 42", "a")), *common,
+    swift = [on_user("what is it", write("the answer is 42", "a")), *common]
+    # It takes its time, so that whoever asked is idle by then.
+    answerer = [on_user("what is it", {**write("the answer is 42", "a"), "delay_ms": 700}), *common,
                 says("b has nothing to say", repeat=True)]
     ring = [on_user("your turn", write("your turn", RING[(i + 1) % 3])) for i in range(3)]
     slow = f"until test -e {folder}/go; do sleep 0.02; done; echo done" if folder else "echo done"
     agents = [{"name": "a", "script": asker, "tools": ["broadcast", "job", "slow"]},
               {"name": "b", "script": answerer, "tools": ["broadcast"]},
+              {"name": "swift", "script": swift, "tools": ["broadcast"]},
               {"name": "mute", "script": [says("I say nothing", repeat=True)], "tools": []},
               {"name": "pair", "tools": ["broadcast"],
                "script": [on_user("left", write("right", "two")), on_user("right", write("left", "one")),
@@ -375,10 +378,10 @@ class Chains(MailCase):
         row = self.stopped()[0]
         self.assertEqual((row["kind"], row["reason"]), ("chain", "hops"))
         self.settled(one, two)
-        hops = [m["hops"] for m in self.inbox(one) + self.inbox(two)]
-        self.assertEqual(sorted(hops), list(range(10)) if max(hops) == 9 else hops)
-        last = [m for m in self.inbox(one) + self.inbox(two) if m["stopped"]]
-        self.assertEqual([(m["stopped"], m["presented"]) for m in last], [("hops", False)])
+        letters = self.inbox(one) + self.inbox(two)
+        self.assertEqual({m["hops"] for m in letters}, set(range(10)))  # a busy one may answer the same twice
+        self.assertEqual({m["stopped"] for m in letters if m["hops"] == 9}, {"hops"})
+        self.assertEqual({m["stopped"] for m in letters if m["hops"] < 9}, {None})
         self.assertIn("chain", [w["kind"] for w in self.client.get("/v1/waits")["items"]])
 
     def test_three_in_a_ring_are_stopped_and_a_person_lets_them_go_on(self):
@@ -386,11 +389,10 @@ class Chains(MailCase):
         self.send("ping", "your turn")
         row = self.stopped()[0]
         self.settled(*sessions)
-        before = sum(len(self.inbox(s)) for s in sessions)
         self.restart()
         self.assertEqual(self.stopped()[0]["chain_id"], row["chain_id"])
         self.assert_status(self.client.post(f"/v1/chains/{row['chain_id']}/continue", {"hops": 3}), 202)
-        kit.wait_until(lambda: sum(len(self.inbox(s)) for s in sessions) == before + 3, "three hops more")
+        kit.wait_until(lambda: max(m["hops"] for s in sessions for m in self.inbox(s)) == 12, "three hops more")
         self.stopped()
 
     def test_chains_that_are_not_stopped_cannot_go_on(self):
@@ -419,7 +421,7 @@ class Crashes(MailCase):
 
     def test_an_answer_that_comes_at_once(self):
         # S4-43
-        self.session("b")
+        self.session("b", agent="swift")
         a = self.session("a")
         for n in range(1, 31):
             self.client.post(f"/v1/sessions/{a}/messages", {"content": "ask b"})
