@@ -27,8 +27,8 @@ InboxReceived received(const Letter& letter, const std::string& stopped) {
 }
 
 // A wait that the letter answers ends with it, whatever else the session does.
-Result<bool> settle_question(const SessionState& recipient, const Letter& letter,
-                             const DeliveryCommand& command, DeliveryPlan& plan) {
+bool settle_question(const SessionState& recipient, const Letter& letter,
+                     const DeliveryCommand& command, DeliveryPlan& plan) {
     const PendingCall* call = find_answered_call(recipient, letter);
     if (call == nullptr) return false;
     Result<SettlePlan> settled = plan_settle(recipient, call->pending_id, text_result(letter.text),
@@ -84,9 +84,7 @@ Result<DeliveryPlan> plan_delivery(const SessionState& recipient, const Letter& 
     }
     DeliveryPlan plan;
     plan.records.emplace_back(received(letter, command.stopped));
-    const Result<bool> answers = settle_question(recipient, letter, command, plan);
-    if (!answers) return answers.error();
-    if (*answers) return plan;
+    if (settle_question(recipient, letter, command, plan)) return plan;
     if (recipient.run_is_open()) {
         plan.action = MailAction::queued;  // shown when it next builds a context
         return plan;

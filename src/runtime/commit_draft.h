@@ -16,15 +16,10 @@ class CommitDraft final {
     CommitDraft(Commit& commit, Store& store, Clock& clock)
         : commit_(commit), store_(store), clock_(clock) {}
 
-    // A log that the commit has an append for already.
-    void know(const SessionState& state) { states_.insert_or_assign(state.id, state); }
-
     // With what the draft adds to it. not_found, corrupt: as Store::load.
     Result<const SessionState*> state_of(const SessionId& id);
-    // The session is known from state_of() or know().
+    // The session is known from state_of().
     void add(const SessionId& id, Records records);
-
-    Commit& commit() { return commit_; }
 
  private:
     Commit& commit_;
