@@ -1,8 +1,11 @@
 #pragma once
 
 // Makes ids: 48 bits of time so that they sort by age, then random bytes so that nobody can guess
-// them.
+// them. Those of one source sort in the order in which they were made, within a millisecond too.
+// Any thread may call it.
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "base/clock.h"
@@ -29,9 +32,11 @@ class IdSource final {
 
  private:
     std::string timed_text();
+    std::uint64_t next_rank(std::uint64_t fresh);
 
     Clock& clock_;
     Random& random_;
+    std::atomic<std::uint64_t> last_rank_ = 0;
 };
 
 }  // namespace rouse

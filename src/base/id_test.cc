@@ -108,13 +108,26 @@ TEST(IdSourceTest, IdsSortByTime) {
     }
 }
 
-TEST(IdSourceTest, IdsOfOneMillisecondDiffer) {
+TEST(IdSourceTest, IdsOfOneMillisecondSortInTheOrderOfTheirMaking) {
     ManualClock clock;
     SeededRandom random(7);
     IdSource ids(clock, random);
+    ThingId last = ids.make<ThingId>();
+    for (int i = 0; i < 100'000; ++i) {  // more than 16 bits count
+        const ThingId next = ids.make<ThingId>();
+        ASSERT_LT(last, next) << i;
+        last = next;
+    }
+    clock.advance(-Milliseconds(5));
+    EXPECT_LT(last, ids.make<ThingId>());
+}
+
+TEST(IdSourceTest, IdsOfOneMillisecondDifferBetweenSources) {
+    ManualClock clock;
+    SeededRandom random(7);
     std::set<ThingId> seen;
     for (int i = 0; i < 10'000; ++i)
-        seen.insert(ids.make<ThingId>());
+        seen.insert(IdSource(clock, random).make<ThingId>());
     EXPECT_EQ(seen.size(), 10'000U);
 }
 
