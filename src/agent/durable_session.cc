@@ -368,16 +368,18 @@ Task<Result<std::optional<Message>>> DurableSession::new_mail() {
     unlock_writing();
     if (!fresh) co_return fresh.error();
     if (!state_.run_is_open() || state_.run->run_id != run_) co_return run_ended();
-    if (letters_.empty()) co_return std::optional<Message>();
     InboxPresented shown;
     shown.run_id = run_;
     std::vector<InboxReceived> letters;
     std::vector<Timestamp> times;
     for (const auto& [letter, at] : letters_) {
+        const auto row = std::ranges::find(state_.mail, letter.message_id, &MailRow::message_id);
+        if (row == state_.mail.end() || !row->may_be_shown()) continue;
         shown.message_ids.push_back(letter.message_id);
         letters.push_back(letter);
         times.push_back(at);
     }
+    if (letters.empty()) co_return std::optional<Message>();
     shown.text = render_mail(letters, times);
     Message message = user_message(shown.text);
     keep(std::move(shown));

@@ -120,8 +120,7 @@ class Service {
                         return settle(std::move(id), std::move(settlement));
                     }),
           claims_(store_, coordinator_, registry_, work_.get_executor()),
-          mailroom_({env_, store_, boot_id_, system_, companions_, mail_planner_,
-                     work_.get_executor(), [this](const SessionId& id) { driver_.drive(id); }}),
+          mailroom_({env_, store_, system_, companions_, mail_planner_, work_.get_executor()}),
           outbox_(
               env_, system_, work_.get_executor(),
               [this](WebhookPost post) { return send_webhook(std::move(post)); },

@@ -113,6 +113,8 @@ struct Folder {
         state.recovery.last_boot_seen = r.boot_id;
         state.recovery.interruption.reset();
         if (r.continues.empty()) state.queued = 0;
+        for (MailRow& row : state.mail)
+            row.offered = true;
         drop_settled(state);
     }
     void operator()(const RunWaiting& r) const {
@@ -270,9 +272,10 @@ struct Folder {
     }
 
     void operator()(const InboxReceived& r) const {
-        const bool wakes = !r.quiet && r.stopped.empty();
-        state.mail.push_back(
-            {r.message_id, r.from_session, r.chain_id, r.hops, r.asks, wakes, false});
+        const bool stopped = !r.stopped.empty();
+        const bool wakes = !r.quiet && !stopped;
+        state.mail.push_back({r.message_id, r.from_session, r.chain_id, r.hops, r.asks, wakes,
+                              false, false, stopped});
     }
     void operator()(const InboxPresented& r) const {
         for (const MessageId& id : r.message_ids) {

@@ -104,6 +104,20 @@ Result<DeliveryPlan> plan_delivery(const SessionState& recipient, const Letter& 
     return plan;
 }
 
+InboxReceived returned_letter(const Letter& letter, const MessageId& id, const MailAddress& to,
+                              const std::string& why) {
+    InboxReceived back;
+    back.message_id = id;
+    back.from = "the mailroom";
+    back.text = to.name + " did not get this message: " + why;
+    back.reply_to = letter.message_id;
+    back.quote = utf8_head(letter.text, limits::kLetterQuoteBytes);
+    back.quiet = true;
+    back.chain_id = letter.chain_id;
+    back.hops = letter.hops;
+    return back;
+}
+
 const PendingCall* find_call_for_reply(const SessionState& asker, const MessageId& message) {
     const auto found = std::ranges::find_if(asker.pending, [&](const PendingCall& call) {
         if (!is_open(call.status) || call.waits_for != WaitsFor::message) return false;
@@ -137,8 +151,10 @@ std::vector<SessionId> asked_by(const SessionState& session) {
 }
 
 const MailRow* find_waking_mail(const SessionState& state) {
-    const auto found = std::ranges::find_if(
-        state.mail, [](const MailRow& row) { return !row.presented && row.wakes; });
+    const bool failed = state.run && state.run->outcome == RunOutcome::failed;
+    const auto found = std::ranges::find_if(state.mail, [&](const MailRow& row) {
+        return !row.presented && row.wakes && !(failed && row.offered);
+    });
     return found == state.mail.end() ? nullptr : &*found;
 }
 
@@ -175,9 +191,8 @@ const InboxEntry* Inbox::find(const MessageId& id) const {
 }
 
 InboxEntry* Inbox::entry_of(const MessageId& id) {
-    const auto found = std::ranges::find_if(
-        entries_, [&](const InboxEntry& entry) { return entry.letter.message_id == id; });
-    return found == entries_.end() ? nullptr : &*found;
+    const InboxEntry* found = find(id);
+    return found == nullptr ? nullptr : &entries_[std::size_t(found - entries_.data())];
 }
 
 void Inbox::fold(const Record& record) {

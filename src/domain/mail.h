@@ -80,6 +80,10 @@ struct DeliveryPlan {
 Result<DeliveryPlan> plan_delivery(const SessionState& recipient, const Letter& letter,
                                    const DeliveryCommand& command);
 
+// What tells the sender that somebody did not get it.
+InboxReceived returned_letter(const Letter& letter, const MessageId& id, const MailAddress& to,
+                              const std::string& why);
+
 // The call that waits for the answer to that message, if there is one.
 const PendingCall* find_call_for_reply(const SessionState& asker, const MessageId& message);
 // The call that this letter answers: by reply_to, or since it comes from whoever was asked.
@@ -87,7 +91,8 @@ const PendingCall* find_answered_call(const SessionState& asker, const Letter& l
 // Whom the session's open calls wait for an answer from.
 std::vector<SessionId> asked_by(const SessionState& session);
 
-// Mail that has not been seen and may start a run by itself.
+// Mail that has not been seen and may start a run by itself. After a run that failed only what came
+// during it may: what was there before had its run.
 const MailRow* find_waking_mail(const SessionState& state);
 
 // What the agent is shown of letters that it has not seen yet.

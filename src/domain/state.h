@@ -242,13 +242,17 @@ struct MailRow {
     bool asks = false;
     bool wakes = false;  // starts a run if there is none
     bool presented = false;
+    bool offered = false;  // a run has started since it came
+    bool stopped = false;  // beyond a limit of its chain: for the next run, not for one in progress
+    bool may_be_shown() const { return !presented && (!stopped || offered); }
     friend bool operator==(const MailRow&, const MailRow&) = default;
     static constexpr auto fields() {
         using S = MailRow;
         return std::tuple(required("message_id", &S::message_id), field("from", &S::from),
                           field("chain_id", &S::chain_id), field("hops", &S::hops),
                           field("asks", &S::asks), field("wakes", &S::wakes),
-                          field("presented", &S::presented));
+                          field("presented", &S::presented), field("offered", &S::offered),
+                          field("stopped", &S::stopped));
     }
 };
 

@@ -2,6 +2,7 @@
 
 // What SessionCompanions works on while it looks at one commit.
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,6 +15,12 @@ namespace rouse {
 struct SessionCompanions::Work {
     Work(const SessionState& state, Commit& the_commit, Store& store, Clock& clock)
         : after(state), commit(the_commit), draft(the_commit, store, clock) {}
+
+    // What another tool says in its metadata is somebody else's word.
+    bool is_result_of(const ToolCompleted& done, std::string_view tool) const {
+        const auto call = std::ranges::find(after.calls, done.call_id, &TurnCall::call_id);
+        return call != after.calls.end() && call->tool == tool;
+    }
 
     const SessionState& after;
     Commit& commit;

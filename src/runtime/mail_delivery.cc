@@ -12,9 +12,9 @@
 namespace rouse {
 namespace {
 
-std::string tool_of(const SessionState& state, const CallId& id) {
-    const auto call = std::ranges::find(state.calls, id, &TurnCall::call_id);
-    return call == state.calls.end() ? "" : call->tool;
+const SessionState& nobody() {
+    static const SessionState none;
+    return none;
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ void SessionCompanions::send_letters(Work& work) {
             if (asks) letter = read_letter(pending->metadata);
             question = pending->pending_id;
         } else if (const auto* done = std::get_if<ToolCompleted>(one)) {
-            if (tool_of(work.after, done->call_id) == kBroadcastTool) {
+            if (work.is_result_of(*done, kBroadcastTool)) {
                 letter = read_letter(done->result.metadata);
             }
         }
@@ -108,15 +108,27 @@ void SessionCompanions::send_letters(Work& work) {
                 continue;
             }
             const MailStop stop = deliver(work, *letter, to);
-            if (stop.error && letter->asks) take_back(work, question, stop.error->message);
+            if (!stop.error) continue;
+            if (letter->asks) {
+                take_back(work, question, stop.error->message);
+            } else {
+                work.more.emplace_back(returned(*letter, stop));
+            }
         }
     }
 }
 
+InboxReceived SessionCompanions::returned(const Letter& letter, const MailStop& stop) {
+    return returned_letter(letter, ids_.make<MessageId>(), stop.to, stop.error->message);
+}
+
 // Whoever waits for an answer of a session whose run is over gets its last words instead.
-void SessionCompanions::close_questions(Work& work, bool deleted, const std::string& last_words) {
+void SessionCompanions::close_questions(Work& work, const std::string& last_words) {
+    const bool deleted = work.after.deleted;
+    const bool failed = work.after.run && work.after.run->outcome == RunOutcome::failed;
     for (const MailRow& row : work.after.mail) {
-        if (!row.asks || (!row.presented && !deleted)) continue;
+        const bool had_its_run = row.presented || (failed && row.offered);
+        if (!row.asks || (!had_its_run && !deleted)) continue;
         work.more.emplace_back(InboxDropped{row.message_id, "unanswered", {}});
         if (row.from.empty()) continue;
         const Result<const SessionState*> asker = work.draft.state_of(row.from);
@@ -125,6 +137,7 @@ void SessionCompanions::close_questions(Work& work, bool deleted, const std::str
         if (call == nullptr) continue;
         const std::string name = work.after.alias.empty() ? work.after.id.text() : work.after.alias;
         std::string error = name + (deleted ? " is gone" : " ended without an answer");
+        if (failed) error += ": " + work.after.run->error;
         if (!last_words.empty()) error += "; its last words: " + last_words;
         Result<SettlePlan> plan =
             plan_settle(**asker, call->pending_id, CallFailure{error}, boot_, env_.clock.now());
@@ -142,9 +155,8 @@ void SessionCompanions::wake_for_mail(Work& work) {
     SessionState then = work.after;
     for (const RecordBody& record : work.more)
         fold(then, Record{then.last_seq + 1, clamped(then, env_.clock.now()), record});
-    const bool ended = then.run && then.run->outcome &&
-                       (*then.run->outcome == RunOutcome::completed ||
-                        *then.run->outcome == RunOutcome::cancelled);
+    const bool ended =
+        then.run && then.run->outcome && *then.run->outcome != RunOutcome::interrupted;
     const MailRow* row = find_waking_mail(then);
     if (!ended || then.deleted || row == nullptr) return;
     if (!row->from.empty()) {
@@ -160,13 +172,48 @@ void SessionCompanions::wake_for_mail(Work& work) {
     work.woken.push_back({then.id, 0});
 }
 
-Result<Companions::Then> SessionCompanions::send(const Letter& letter, Commit& commit,
-                                                 std::vector<MailStop>& stops) {
-    static const SessionState kNobody;
-    Work work(kNobody, commit, store_, env_.clock);
+Companions::Then SessionCompanions::send(const Letter& letter, Commit& commit,
+                                         std::vector<MailStop>& stops) {
+    Work work(nobody(), commit, store_, env_.clock);
     stops.clear();
     for (const MailAddress& to : letter.to)
         stops.push_back(deliver(work, letter, to));
+    return finish(work);
+}
+
+Companions::Then SessionCompanions::carry(const Letter& letter, Commit& commit) {
+    Work work(nobody(), commit, store_, env_.clock);
+    for (const MailAddress& to : letter.to) {
+        const MailStop stop = deliver(work, letter, to);
+        if (!stop.error) continue;
+        env_.log.warn("mail.not_delivered",
+                      {{"sessionId", to.session_id.text()}, {"error", stop.error->message}});
+        if (!letter.from) continue;
+        const Result<const SessionState*> sender = work.draft.state_of(letter.from->session_id);
+        if (!sender || (*sender)->mail.size() >= limits::kInboxLetters) continue;
+        work.draft.add(letter.from->session_id, Records(1, returned(letter, stop)));
+    }
+    return finish(work);
+}
+
+Companions::Then SessionCompanions::let_go_on(const ChainContinued& chain,
+                                              const std::vector<SessionId>& sessions,
+                                              Commit& commit) {
+    Work work(nobody(), commit, store_, env_.clock);
+    SystemLog::add(commit, to_record(chain));
+    for (const SessionId& id : sessions) {
+        const Result<const SessionState*> state = work.draft.state_of(id);
+        if (!state || (*state)->deleted || (*state)->run_is_open()) continue;
+        const auto row = std::ranges::find_if((*state)->mail, [&](const MailRow& mail) {
+            return !mail.presented && mail.chain_id == chain.chain_id;
+        });
+        if (row == (*state)->mail.end()) continue;
+        const RunStarted run{ids_.make<RunId>(), boot_, {}, chain.chain_id, row->hops, {}};
+        work.draft.add(id, Records(1, run));
+        note_wake(work, chain.chain_id);
+        work.woken.push_back({id, 0});
+        work.to_drive.push_back(id);
+    }
     return finish(work);
 }
 

@@ -53,9 +53,7 @@ Task<Result<Mailroom::Sent>> Mailroom::send(MailQuestion question,
                 sent.stops.push_back({to, MailAction::queued, {}});
             SystemLog::add(commit, to_record(MailQueued{*letter}));
         } else {
-            Result<Companions::Then> joined = parts_.companions.send(*letter, commit, sent.stops);
-            if (!joined) co_return joined.error();
-            then = *std::move(joined);
+            then = parts_.companions.send(*letter, commit, sent.stops);
             if (sent.stops.size() == 1 && sent.stops.front().error) {
                 co_return *sent.stops.front().error;
             }
@@ -140,24 +138,28 @@ Task<void> Mailroom::carry_all(Letter letter, bool again) {
     (void)co_await parts_.system.append(std::move(record));
 }
 
-Task<Result<void>> Mailroom::deliver(Letter part) {
+Task<Result<void>> Mailroom::commit(Plan plan) {
     for (int tries = 0;; ++tries) {
         Commit commit;
-        std::vector<MailStop> stops;
-        const Result<Companions::Then> then = parts_.companions.send(part, commit, stops);
-        if (!then) co_return then.error();
+        const Companions::Then then = plan(commit);
         if (commit.appends.empty()) co_return Result<void>();
         const Result<Committed> done = co_await commit_async(*parts_.store, std::move(commit));
         if (done) {
-            (*then)();
+            then();
             co_return Result<void>();
         }
-        if (!moved(done, tries)) {
-            parts_.env.log.warn("mail.not_delivered", {{"error", done.error().message}});
-            co_return done.error();
-        }
+        if (!moved(done, tries)) co_return done.error();
         co_await until_it_shows(tries);
     }
+}
+
+Task<Result<void>> Mailroom::deliver(Letter part) {
+    Plan plan = [this, part = std::move(part)](Commit& commit) {
+        return parts_.companions.carry(part, commit);
+    };
+    const Result<void> done = co_await commit(std::move(plan));
+    if (!done) parts_.env.log.warn("mail.not_delivered", {{"error", done.error().message}});
+    co_return done;
 }
 
 Task<Result<void>> Mailroom::continue_chain(std::string id, std::uint32_t hops,
@@ -177,36 +179,10 @@ Task<Result<void>> Mailroom::continue_chain(std::string id, std::uint32_t hops,
     if (row->stopped.empty()) {
         co_return Error(ErrorKind::precondition, "not_stopped", "the chain was not stopped");
     }
-    RecordBody record = to_record(ChainContinued{id, hops, wakes});
-    const Result<void> noted = co_await parts_.system.append(std::move(record));
-    if (!noted) co_return noted;
-    for (const SessionId& session : row->sessions)
-        co_await wake(session, id);
-    co_return Result<void>();
-}
-
-// A session that has mail of the chain and was not woken for it.
-Task<void> Mailroom::wake(SessionId session, std::string chain) {
-    for (int tries = 0;; ++tries) {
-        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(session);
-        if (!state || (*state)->run_is_open() || (*state)->deleted) co_return;
-        const auto row = std::ranges::find_if((*state)->mail, [&](const MailRow& mail) {
-            return !mail.presented && mail.chain_id == chain;
-        });
-        if (row == (*state)->mail.end()) co_return;
-        Records records(1, RunStarted{ids_.make<RunId>(), parts_.boot, {}, chain, row->hops, {}});
-        Commit commit = make_commit(session, (*state)->last_seq, std::move(records));
-        SystemLog::add(commit, to_record(ChainWoke{chain}));
-        const Commit system = commit;
-        const Result<Committed> done = co_await commit_async(*parts_.store, std::move(commit));
-        if (done) {
-            parts_.system.fold(system);
-            parts_.drive(session);
-            co_return;
-        }
-        if (!moved(done, tries)) co_return;
-        co_await until_it_shows(tries);
-    }
+    Plan plan = [this, row = *row, goes_on = ChainContinued{id, hops, wakes}](Commit& commit) {
+        return parts_.companions.let_go_on(goes_on, row.sessions, commit);
+    };
+    co_return co_await commit(std::move(plan));
 }
 
 }  // namespace rouse

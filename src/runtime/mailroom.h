@@ -24,15 +24,12 @@ class Mailroom final {
     struct Parts {
         Env env;
         std::shared_ptr<Store> store;
-        BootId boot;
         SystemLog& system;
         SessionCompanions& companions;
         MailPlanner& planner;
         boost::asio::any_io_executor loop;
-        std::function<void(const SessionId&)> drive;
     };
-    explicit Mailroom(Parts parts)
-        : parts_(std::move(parts)), ids_(parts_.env.clock, parts_.env.random) {}
+    explicit Mailroom(Parts parts) : parts_(std::move(parts)) {}
 
     struct Sent {
         Letter letter;
@@ -55,10 +52,11 @@ class Mailroom final {
     Task<void> carry_all(Letter letter, bool again);
     Task<Result<void>> deliver(Letter part);
     bool has(const SessionId& session, const MessageId& message) const;
-    Task<void> wake(SessionId session, std::string chain);
+    // Plans until no log that it reads moves meanwhile.
+    using Plan = std::function<Companions::Then(Commit&)>;
+    Task<Result<void>> commit(Plan plan);
 
     Parts parts_;
-    IdSource ids_;
 };
 
 }  // namespace rouse

@@ -100,10 +100,9 @@ Result<void> SessionCompanions::start_children(Work& work) {
             if (pending->waits_for == WaitsFor::child) wish = read_wish(pending->metadata);
             call = pending->call_id;
         } else if (const auto* done = std::get_if<ToolCompleted>(&record)) {
-            // What another tool says in its metadata is somebody else's word.
-            const auto of = std::ranges::find(work.after.calls, done->call_id, &TurnCall::call_id);
-            const bool ours = of != work.after.calls.end() && of->tool == kStartSessionTool;
-            if (ours) wish = read_wish(done->result.metadata);
+            if (work.is_result_of(*done, kStartSessionTool)) {
+                wish = read_wish(done->result.metadata);
+            }
             call = done->call_id;
         }
         if (!wish) continue;
@@ -148,8 +147,7 @@ Result<void> SessionCompanions::settle_parent(Work& work) {
     const Ending ending = ending_of(work.records);
     work.gives_up = ending.given_up;
     if (ending.ended) {
-        const bool deleted = find<SessionDeleted>(work.records) != nullptr;
-        close_questions(work, deleted, last_words(work.records));
+        close_questions(work, last_words(work.records));
     }
     if (!ending.ended || !work.after.parent) return {};
     const SessionId& child = work.after.id;

@@ -66,7 +66,12 @@ class SessionCompanions final : public Companions {
     Result<Then> join(const SessionState& after, Commit& commit) override;
 
     // The same for a letter that no run sends: adds what it does at those it is for.
-    Result<Then> send(const Letter& letter, Commit& commit, std::vector<MailStop>& stops);
+    Then send(const Letter& letter, Commit& commit, std::vector<MailStop>& stops);
+    // The same once the sender was told that it is sent: whoever cannot get it is named to him.
+    Then carry(const Letter& letter, Commit& commit);
+    // A chain that was stopped goes on: wakes those that have mail of it.
+    Then let_go_on(const ChainContinued& chain, const std::vector<SessionId>& sessions,
+                   Commit& commit);
 
     // When something is to be done about the session, though nobody asks.
     std::optional<Timestamp> due_of(const SessionSummary& session) const;
@@ -102,7 +107,8 @@ class SessionCompanions final : public Companions {
     MailStop deliver(Work& work, const Letter& letter, const MailAddress& to);
     void send_letters(Work& work);
     void take_back(Work& work, const PendingId& id, const std::string& why);
-    void close_questions(Work& work, bool deleted, const std::string& last_words);
+    InboxReceived returned(const Letter& letter, const MailStop& stop);
+    void close_questions(Work& work, const std::string& last_words);
     void wake_for_mail(Work& work);
     std::string chain_limit(Work& work, const std::string& chain, std::uint32_t hops) const;
     void note_wake(Work& work, const std::string& chain);

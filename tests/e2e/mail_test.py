@@ -23,6 +23,8 @@ def setup(folder=None, **sections):
         on_user("note this", says("noted")),
         on_user("ask b and wait", write("what is it", "b", wait=True)),
         on_user("ask mute and wait", write("anybody there", "mute", wait=True)),
+        on_user("ask frail and wait", write("anybody there", "frail", wait=True)),
+        on_user("ask the hopeless", write("hopeless", "frail", wait=True)),
         on_user("ask b", write("what is it", "b")),
         on_user("ask nobody", write("hello", "nobody")),
         on_user("write to myself", write("hello", "a")),
@@ -38,6 +40,12 @@ def setup(folder=None, **sections):
     # It takes its time, so that whoever asked is idle by then.
     answerer = [on_user("what is it", {**write("the answer is 42", "a"), "delay_ms": 700}), *common,
                 says("b has nothing to say", repeat=True)]
+    # Each asks the next one and answers the one before.
+    circle = [{"name": name, "tools": ["broadcast"],
+               "script": [on_user("go", write("are you there", ("x", "y", "z")[(i + 1) % 3], wait=True)),
+                          on_user("ask back", write("are you there", "x", wait=True)),
+                          on_user("are you there", says("here")), *common]}
+              for i, name in enumerate(("x", "y", "z"))]
     ring = [on_user("your turn", write("your turn", RING[(i + 1) % 3])) for i in range(3)]
     slow = f"until test -e {folder}/go; do sleep 0.02; done; echo done" if folder else "echo done"
     agents = [{"name": "a", "script": asker, "tools": ["broadcast", "job", "slow"]},
@@ -46,7 +54,11 @@ def setup(folder=None, **sections):
               {"name": "mute", "script": [says("I say nothing", repeat=True)], "tools": []},
               {"name": "pair", "tools": ["broadcast"],
                "script": [on_user("left", write("right", "two")), on_user("right", write("left", "one")),
-                          on_result("broadcast", says("passed on"))]}]
+                          on_result("broadcast", says("passed on"))]},
+              {"name": "frail", "tools": [],
+               "script": [on_user("anybody there", says("here after all")),
+                          on_user("break", {"error": {"status": 400}, "delay_ms": 500}),
+                          on_user("hopeless", {"error": {"status": 400}})]}, *circle]
     agents += [{"name": name, "script": [ring[i], on_result("broadcast", says("passed on"))],
                 "tools": ["broadcast"]} for i, name in enumerate(RING)]
     return kit.Setup(agents=agents, tools=[
@@ -261,6 +273,18 @@ class Delivery(MailCase):
         with self.nothing_changes(session):
             self.assert_problem(self.client.post("/v1/broadcast", {"to": "a", "message": "x"}), 409, "inbox_full")
 
+    def test_a_letter_that_somebody_cannot_take_comes_back(self):
+        b = self.client.start("wait for job", alias="b", agent="a")["id"]
+        while self.client.post("/v1/broadcast", {"to": "b", "message": "x"}).status == 202:
+            pass
+        a = self.session("a", "tell all")
+        back = kit.wait_until(lambda: self.presented(a) and self.inbox(a), "the letter to come back")
+        self.assertEqual([m["from"] for m in back], ["the mailroom"])
+        self.assertIn("b did not get this message", back[0]["text"])
+        self.assertIn("messages that it has not seen", back[0]["text"])
+        self.assertEqual(self.presented(a), {back[0]["message_id"]: 1})
+        self.assertNotIn("note this", str(self.inbox(b)))
+
     def test_the_same_request_sends_once(self):
         a = self.session("a")
         key = {"Idempotency-Key": "letter-1"}
@@ -362,6 +386,38 @@ class Replies(MailCase):
                          {"content": "ask mute and wait", "on_waiting": "supersede"})
         kit.wait_until(lambda: "answer it first" in (self.client.last_words(b) or ""), "the refusal")
 
+    def go_at_once(self, orders):
+        start = threading.Barrier(len(orders))
+
+        def go(session, order):
+            start.wait()
+            self.server.client().post(f"/v1/sessions/{session}/messages", {"content": order})
+        for join in [self.background(go, session, order) for session, order in orders]:
+            join()
+
+    @every([("two", ("go", "ask back")), ("three", ("go", "go", "go"))])
+    def test_those_who_ask_each_other_at_once_all_come_to_an_end(self, orders):
+        # design 10: who closes the circle is known only at the commit
+        sessions = [self.session(name, task_id=f"of-{len(orders)}") for name in ("x", "y", "z")[:len(orders)]]
+        for _ in range(15):
+            self.go_at_once(list(zip(sessions, orders)))
+            for session in sessions:
+                self.client.wait_status(session, "idle")
+        refused = [r for s in sessions for r in self.client.log(s) if "waits for an answer from here" in str(r)]
+        self.assertGreater(len(refused), 0)
+
+    def test_a_question_during_a_run_that_fails_has_a_run_of_its_own(self):
+        frail = self.session("frail", "break", wait=None)
+        self.client.wait_kind(frail, "run.started")
+        a = self.session("a", "ask frail and wait")
+        self.said(a, "its last words: here after all")
+        self.assertEqual([m["presented"] for m in self.inbox(frail)], [True])
+
+    def test_whoever_fails_at_a_question_says_so(self):
+        self.session("frail")
+        a = self.session("a", "ask the hopeless")
+        self.said(a, "frail ended without an answer: ")
+
 
 class Chains(MailCase):
     def stopped(self):
@@ -392,6 +448,7 @@ class Chains(MailCase):
         self.restart()
         self.assertEqual(self.stopped()[0]["chain_id"], row["chain_id"])
         self.assert_status(self.client.post(f"/v1/chains/{row['chain_id']}/continue", {"hops": 3}), 202)
+        self.restart()  # what lets it go on also wakes
         kit.wait_until(lambda: max(m["hops"] for s in sessions for m in self.inbox(s)) == 12, "three hops more")
         self.stopped()
 
