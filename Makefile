@@ -4,7 +4,7 @@ JOBS ?= 2
 PREFIX ?= /usr/local
 RELEASE := build/release
 
-.PHONY: run build test bench bench-store bench-agent bench-server install soak lint format clean
+.PHONY: run build test bench bench-store bench-agent bench-server bench-mail install soak lint format clean
 
 run: build
 	$(RELEASE)/rouse serve --data data
@@ -37,6 +37,12 @@ bench-server:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target rouse load ceiling
 	cd $(RELEASE) && ../../bench/server_bench
+
+bench-mail:
+	@scripts/bootstrap build bench
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target rouse load ceiling
+	cd $(RELEASE) && ../../bench/server_bench mail fanout
 
 install:
 	@scripts/bootstrap build

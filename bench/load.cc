@@ -27,6 +27,8 @@ Modes:
   park     --cycles sessions that stay waiting; their ids go to --ids
   answer   results for random ones of those in --ids, one at a time
   turns    one session, --cycles turns of message and result; is the last as fast as the tenth?
+  idle     --cycles sessions with nothing to do, named a0, a1, …
+  mail     a letter to each of the first --cycles of them, until those that it wakes are done
   sse      --connections readers of one session while it makes --cycles turns: all events to all?
   health   GET /healthz, with a pause between; to run beside another load
   reads    GET /v1/sessions/{id}, likewise
@@ -50,8 +52,9 @@ Exit codes: 0 all as expected, 1 something was not, 2 usage.)";
 
 const std::map<std::string, Mode> kModes = {
     {"cycle", Mode::cycle},   {"ceiling", Mode::ceiling}, {"park", Mode::park},
-    {"answer", Mode::answer}, {"turns", Mode::turns},     {"sse", Mode::sse},
-    {"health", Mode::health}, {"reads", Mode::reads},
+    {"answer", Mode::answer}, {"turns", Mode::turns},     {"idle", Mode::idle},
+    {"mail", Mode::mail},     {"sse", Mode::sse},         {"health", Mode::health},
+    {"reads", Mode::reads},
 };
 
 std::string name_of(Mode mode) {
@@ -117,7 +120,8 @@ LoadOptions check(Typed typed) {
     if (with_ids && options.ids_file.empty()) {
         throw std::invalid_argument("--mode " + typed.mode + " needs --ids FILE");
     }
-    const bool by_number = options.mode == Mode::park || options.mode == Mode::turns;
+    const bool by_number = options.mode == Mode::park || options.mode == Mode::turns ||
+                           options.mode == Mode::idle || options.mode == Mode::mail;
     if (by_number && options.cycles == 0) {
         throw std::invalid_argument("--mode " + typed.mode + " needs --cycles N");
     }
@@ -132,6 +136,8 @@ Task<void> run_mode(Run& run) {
         case Mode::park: return run_park(run);
         case Mode::answer: return run_answers(run);
         case Mode::turns: return run_turns(run);
+        case Mode::idle: return run_idle(run);
+        case Mode::mail: return run_mail(run);
         case Mode::sse: return run_sse(run);
         case Mode::health:
         case Mode::reads: return run_probes(run);

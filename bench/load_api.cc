@@ -123,6 +123,38 @@ Task<std::uint64_t> Api::last_seq(std::string session_id) {
     co_return *seq;
 }
 
+Task<void> Api::create_idle(std::string alias) {
+    json::object body;
+    body["agent"] = work_.agent;
+    body["alias"] = alias;
+    const Request request = post("/v1/sessions", body);
+    const Answer answer = co_await client_.send(request, "create");
+    if (answer.status != 201) refuse(request, answer, "a new session");
+}
+
+Task<void> Api::letter(std::string alias) {
+    json::object body;
+    body["to"] = alias;
+    body["message"] = work_.message;
+    const Request request = post("/v1/broadcast", body);
+    const Answer answer = co_await client_.send(request, "letter");
+    const Parsed parsed(answer);
+    const bool woken = answer.status == 202 && parsed.text("/delivered/0/action") == "woken";
+    if (!woken) refuse(request, answer, "a session that it wakes");
+}
+
+Task<std::uint64_t> Api::runs() {
+    const Request request = get("/metrics");
+    const Answer answer = co_await client_.send(request, "metrics");
+    std::uint64_t runs = 0;
+    for (const char* name : {"\nrouse_runs_in_flight ", "\nrouse_runs_queued "}) {
+        const std::size_t at = answer.body.find(name);
+        if (at == std::string::npos) refuse(request, answer, "the number of runs");
+        runs += std::stoull(answer.body.substr(at + std::string_view(name).size()));
+    }
+    co_return runs;
+}
+
 Task<void> Api::read_session(std::string session_id) {
     const Request request = get("/v1/sessions/" + session_id);
     const Answer answer = co_await client_.send(request, "session");

@@ -34,6 +34,13 @@ class Api {
     Task<void> result(std::string pending_id);
     Task<std::uint64_t> last_seq(std::string session_id);
 
+    // A session with a name that has nothing to do.
+    Task<void> create_idle(std::string alias);
+    // A letter to an idle session, which it wakes.
+    Task<void> letter(std::string alias);
+    // Runs that are in flight or wait for their turn.
+    Task<std::uint64_t> runs();
+
     Task<void> read_session(std::string session_id);
     Task<void> read_health();
     // The two requests of a cycle to the ceiling, which looks at no byte of them.

@@ -87,6 +87,26 @@ Task<void> park_worker(Run& run, std::vector<Waiting>& parked, Progress& progres
     }
 }
 
+std::string alias_of(std::uint64_t number) {
+    return "a" + std::to_string(number);
+}
+
+Task<void> idle_worker(Run& run, std::uint64_t& next) {
+    Api api = run.make_api();
+    while (run.take()) {
+        co_await api.create_idle(alias_of(next++));
+        ++run.report.cycles;
+    }
+}
+
+Task<void> mail_worker(Run& run, std::uint64_t& next) {
+    Api api = run.make_api();
+    while (run.take()) {
+        co_await api.letter(alias_of(next++));
+        ++run.report.cycles;
+    }
+}
+
 // Both requests of a turn.
 Task<double> timed_turn(Api& api, std::string session_id) {
     const SteadyClock::time_point start = SteadyClock::now();
@@ -167,6 +187,24 @@ Task<void> run_answers(Run& run) {
         ++run.report.cycles;
     }
     write_ids(run.options.ids_file, parked);
+}
+
+Task<void> run_idle(Run& run) {
+    std::uint64_t next = 0;
+    run.start_clock();
+    const auto make_worker = [&] { return idle_worker(run, next); };
+    co_await run_workers(run, make_worker);
+}
+
+// A letter to each of the idle sessions; the clock stops when the last that one woke is done.
+Task<void> run_mail(Run& run) {
+    std::uint64_t next = 0;
+    run.start_clock();
+    const auto make_worker = [&] { return mail_worker(run, next); };
+    co_await run_workers(run, make_worker);
+    Api api = run.make_api();
+    while (co_await api.runs() > 0)
+        co_await pause_for(std::chrono::milliseconds(2));
 }
 
 Task<void> run_turns(Run& run) {

@@ -15,7 +15,7 @@
 
 namespace rouse::bench {
 
-enum class Mode { cycle, ceiling, park, answer, turns, sse, health, reads };
+enum class Mode { cycle, ceiling, park, answer, turns, idle, mail, sse, health, reads };
 
 struct LoadOptions {
     Mode mode = Mode::cycle;
@@ -66,6 +66,8 @@ Task<void> run_cycles(Run& run);  // cycle, ceiling
 Task<void> run_park(Run& run);
 Task<void> run_answers(Run& run);
 Task<void> run_turns(Run& run);
+Task<void> run_idle(Run& run);
+Task<void> run_mail(Run& run);
 Task<void> run_probes(Run& run);  // health, reads
 Task<void> run_sse(Run& run);
 
