@@ -264,6 +264,35 @@ TEST_P(StoreContractTest, ListsByEachFilter) {
     EXPECT_EQ(only(filter), Ids{b});
 }
 
+TEST_P(StoreContractTest, NamesFollowTheirSessions) {
+    using Ids = std::vector<SessionId>;
+    const auto named = [&](const std::string& alias) {
+        SessionFilter filter;
+        filter.alias = alias;
+        Ids found;
+        for (const SessionSummary& row : store().list(filter))
+            found.push_back(row.id);
+        return found;
+    };
+    SessionCreated ann;
+    ann.alias = "ann";
+    const SessionId before = create(ann);  // known before anybody asks
+    EXPECT_EQ(named("ann"), Ids{before});
+    const SessionId after = create(ann);
+    EXPECT_EQ(named("ann"), (Ids{after, before}));
+    SessionUpdated renamed;
+    renamed.alias = "bea";
+    ASSERT_TRUE(commit(before, std::nullopt, {renamed}));
+    EXPECT_EQ(named("ann"), Ids{after});
+    EXPECT_EQ(named("bea"), Ids{before});
+    for (int i = 0; i < 200; ++i)  // past a checkpoint
+        ASSERT_TRUE(commit(after, std::nullopt, {message(std::string(1000, 'x'))}));
+    EXPECT_EQ(named("ann"), Ids{after});
+    ASSERT_TRUE(commit(after, std::nullopt, {SessionDeleted{}}));
+    EXPECT_EQ(named("ann"), Ids{});
+    EXPECT_EQ(named("bea"), Ids{before});
+}
+
 TEST_P(StoreContractTest, FindsOpenPendingCallsBySessionStatusAndExpiry) {  // S0-47…49
     const SessionId a = create();
     const SessionId b = create();

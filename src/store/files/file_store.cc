@@ -319,12 +319,23 @@ Result<std::vector<std::string>> FileStore::read(const SessionId& log, Seq from,
 
 std::vector<SessionSummary> FileStore::list(const SessionFilter& filter) {
     std::vector<SessionSummary> found;
-    const auto lock = lock_table();
-    table_.index().visit_newest_first([&](const files::IndexRow& row) {
+    const auto take = [&](const files::IndexRow& row) {
         if (row.session.id == system_log() || !matches(filter, row.session)) return true;
         if (found.size() < filter.limit) found.push_back(row.session);
         return found.size() < filter.limit;
-    });
+    };
+    const auto lock = lock_table();
+    const bool by_alias = filter.alias && !filter.alias->empty();
+    const bool by_external_id = filter.external_id && !filter.external_id->empty();
+    if (!by_alias && !by_external_id) {
+        table_.index().visit_newest_first(take);
+        return found;
+    }
+    for (const files::IndexRow& row : by_alias
+                                          ? table_.rows_with_alias(*filter.alias)
+                                          : table_.rows_with_external_id(*filter.external_id)) {
+        if (!take(row)) break;
+    }
     return found;
 }
 

@@ -1,6 +1,7 @@
 #include "store/files/log_table.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/check.h"
 #include "domain/fold.h"
@@ -222,6 +223,7 @@ void LogTable::refresh_rows() {
         row.bytes = log.tip.bytes;
         row.chain = log.tip.chain.hex();
         log.row_is_stale = false;
+        if (book_) book_->learn(row.session);
         index_.put(std::move(row));
     }
     stale_rows_.clear();
@@ -235,6 +237,38 @@ const SessionIndex& LogTable::index() {
 SessionIndex& LogTable::index_for_checkpoint() {
     refresh_rows();
     return index_;
+}
+
+void LogTable::Book::learn(const SessionSummary& session) {
+    if (!session.alias.empty()) aliases[session.alias].insert(session.id);
+    if (!session.external_id.empty()) external_ids[session.external_id].insert(session.id);
+}
+
+std::vector<IndexRow> LogTable::rows_of(Names Book::* names, const std::string& name) {
+    refresh_rows();
+    if (!book_) {
+        book_.emplace();
+        index_.visit_newest_first([&](const IndexRow& row) {
+            book_->learn(row.session);
+            return true;
+        });
+    }
+    std::vector<IndexRow> rows;
+    const Names& known = *book_.*names;
+    const auto found = known.find(name);
+    if (found == known.end()) return rows;
+    for (const SessionId& id : std::views::reverse(found->second)) {
+        if (std::optional<IndexRow> row = index_.find(id)) rows.push_back(*std::move(row));
+    }
+    return rows;
+}
+
+std::vector<IndexRow> LogTable::rows_with_alias(const std::string& alias) {
+    return rows_of(&Book::aliases, alias);
+}
+
+std::vector<IndexRow> LogTable::rows_with_external_id(const std::string& external_id) {
+    return rows_of(&Book::external_ids, external_id);
 }
 
 Result<void> LogTable::set_aside(const SessionId& id, Damage damage, std::string_view unappended) {

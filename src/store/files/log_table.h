@@ -74,6 +74,9 @@ class LogTable {
     // The index with every row up to date.
     const SessionIndex& index();
     SessionIndex& index_for_checkpoint();
+    // The rows of the sessions with that alias or that external id, newest first.
+    std::vector<IndexRow> rows_with_alias(const std::string& alias);
+    std::vector<IndexRow> rows_with_external_id(const std::string& external_id);
 
     // From now on the log takes nothing. What is good of it is in its file afterwards;
     // `unappended`, which can no longer follow, is kept beside it.
@@ -105,6 +108,14 @@ class LogTable {
     Result<OpenLog> read_log(const SessionId& id, const IndexRow& row);
     Result<void> write_tail(const SessionId& id, const OpenLog& log);
     void refresh_rows();
+    // An id stays here when the session gets another name: its row says what holds.
+    using Names = std::unordered_map<std::string, std::set<SessionId>>;
+    struct Book {
+        Names aliases;
+        Names external_ids;
+        void learn(const SessionSummary& session);
+    };
+    std::vector<IndexRow> rows_of(Names Book::* names, const std::string& name);
     void remove(const SessionId& id, Timestamp at);
 
     Env env_;
@@ -116,6 +127,7 @@ class LogTable {
     std::vector<std::pair<SessionId, Damage>> damaged_;
     std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted_;
     std::set<SessionId> stale_rows_;
+    std::optional<Book> book_;  // made when somebody first asks for a name
     std::size_t tail_bytes_ = 0;
 };
 
