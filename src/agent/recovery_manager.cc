@@ -73,7 +73,7 @@ Result<void> RecoveryManager::recover_session(const SessionId& id, BootReport& r
     return {};
 }
 
-Result<BootReport> RecoveryManager::recover(const BootId& boot) {
+Result<BootReport> RecoveryManager::recover(const BootId& boot, const Meet& meet) {
     BootReport report;
     report.boot = boot;
     report.started_at = env_.clock.now();
@@ -84,6 +84,7 @@ Result<BootReport> RecoveryManager::recover(const BootId& boot) {
 
     std::vector<SessionId> work;
     store_.visit_active([&](const SessionSummary& session) {
+        if (meet) meet(session);
         if (needs_attention(session, boot, report.started_at)) {
             work.push_back(session.id);
         } else {

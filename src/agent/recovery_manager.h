@@ -4,6 +4,7 @@
 // left behind is put right, exactly once, however often the boot itself is cut short.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,9 @@ class RecoveryManager final {
         : env_(env), store_(store), companions_(companions) {}
 
     // Plans and commits only; no network. Fails when the store does, never because of one session.
-    Result<BootReport> recover(const BootId& boot);
+    // `meet` sees each session with an open run, as the last process left it.
+    using Meet = std::function<void(const SessionSummary&)>;
+    Result<BootReport> recover(const BootId& boot, const Meet& meet = {});
 
  private:
     bool needs_attention(const SessionSummary& session, const BootId& boot, Timestamp now) const;

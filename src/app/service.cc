@@ -15,6 +15,7 @@
 #include "agent/recovery_manager.h"
 #include "agent/store_async.h"
 #include "app/catalogue.h"
+#include "app/memory.h"
 #include "base/digest.h"
 #include "runtime/outbox.h"
 #include "server/http_server.h"
@@ -140,7 +141,9 @@ class Service {
     Result<void> run() {
         if (Result<void> opened = system_.open(); !opened) return opened;
         connect();
-        Result<BootReport> boot = RecoveryManager(env_, *store_, &companions_).recover(boot_id_);
+        const auto meet = [this](const SessionSummary& session) { coordinator_.meet(session); };
+        Result<BootReport> boot =
+            RecoveryManager(env_, *store_, &companions_).recover(boot_id_, meet);
         if (!boot) return boot.error();
         boot_ = *std::move(boot);
         api_.set_boot(boot_);
@@ -385,7 +388,9 @@ class Service {
 Result<void> run_service(Env env, ServiceOptions options) {
     const std::string directory = options.config.store.path;
     if (Result<void> made = make_directories(directory); !made) return made;
-    Result<std::unique_ptr<FileStore>> opened = FileStore::open(env, directory);
+    FileStoreOptions store_options;
+    store_options.after_checkpoint = give_back_memory;
+    Result<std::unique_ptr<FileStore>> opened = FileStore::open(env, directory, store_options);
     if (!opened) return opened.error();
     const std::shared_ptr<FileStore> store = *std::move(opened);
     const Result<std::string> token = open_token(env, directory + "/token");

@@ -53,7 +53,8 @@ inline constexpr std::size_t kGroupBytes = 4U << 20U;          // a sync group i
 inline constexpr std::size_t kCommitBytes = 32U << 20U;        // a larger commit is refused
 inline constexpr std::size_t kTailBytes = 8U << 20U;           // in memory, not yet in the logs
 inline constexpr std::uint64_t kCheckpointBytes = 16U << 20U;  // of journal, between checkpoints
-inline constexpr std::size_t kStateCacheBytes = 64U << 20U;
+inline constexpr std::size_t kStateCacheBytes = 16U << 20U;
+inline constexpr std::size_t kOpenLogs = 10'000;           // more than that and a checkpoint is due
 inline constexpr std::uint64_t kReserveBytes = 4U << 20U;  // for cancel, delete, expiry when full
 inline constexpr std::chrono::hours kJournalKept{1};       // for replay of the global stream
 

@@ -684,10 +684,16 @@ std::vector<SessionId> Coordinator::left_behind(ResumePolicy policy) {
     return left;
 }
 
-Task<void> Coordinator::start(BootReport report, ResumePolicy policy) {
-    parts_.store->visit_active([&](const SessionSummary& session) {
-        if (const auto due = parts_.companions.due_of(session)) parts_.sweeper.set(session.id, due);
+void Coordinator::meet(const SessionSummary& session) {
+    if (const auto due = parts_.companions.due_of(session)) parts_.sweeper.set(session.id, due);
+    if (!session.parent.empty()) met_parents_.push_back(session.parent);
+    const bool asks = std::ranges::any_of(session.pending, [](const PendingSummary& call) {
+        return call.waits_for == WaitsFor::child;
     });
+    if (asks) met_askers_.push_back(session.id);
+}
+
+Task<void> Coordinator::start(BootReport report, ResumePolicy policy) {
     parts_.sweeper.start();
     for (const SessionId& session : report.to_drive)
         parts_.driver.drive(session);
@@ -695,8 +701,10 @@ Task<void> Coordinator::start(BootReport report, ResumePolicy policy) {
         std::vector<SessionId> left = left_behind(policy);
         co_await continue_all(std::move(left));
     }
-    co_await cancel_orphans();
-    co_await answer_for_lost_children();
+    std::vector<SessionId> parents = std::move(met_parents_);
+    co_await cancel_orphans(std::move(parents));
+    std::vector<SessionId> askers = std::move(met_askers_);
+    co_await answer_for_lost_children(std::move(askers));
     RecordBody continued = to_record(BootContinued{report.boot});
     const Result<void> noted = co_await parts_.system.append(std::move(continued));
     if (!noted) parts_.env.log.warn("boot.not_noted", {{"error", noted.error().message}});
@@ -716,11 +724,7 @@ Task<void> Coordinator::continue_all(std::vector<SessionId> sessions) {
 }
 
 // A parent's run was given up, and the process died before its children heard of it.
-Task<void> Coordinator::cancel_orphans() {
-    std::vector<SessionId> parents;
-    parts_.store->visit_active([&](const SessionSummary& session) {
-        if (!session.parent.empty()) parents.push_back(session.parent);
-    });
+Task<void> Coordinator::cancel_orphans(std::vector<SessionId> parents) {
     std::ranges::sort(parents);
     parents.erase(std::ranges::unique(parents).begin(), parents.end());
     for (const SessionId& parent : parents) {
@@ -754,14 +758,7 @@ Task<void> Coordinator::cancel_children_of(SessionId parent, std::vector<Record>
 }
 
 // A child that a boot gave up has not told its parent: recovery writes to one session at a time.
-Task<void> Coordinator::answer_for_lost_children() {
-    std::vector<SessionId> parents;
-    parts_.store->visit_active([&](const SessionSummary& session) {
-        const bool waits = std::ranges::any_of(session.pending, [](const PendingSummary& call) {
-            return call.waits_for == WaitsFor::child;
-        });
-        if (waits) parents.push_back(session.id);
-    });
+Task<void> Coordinator::answer_for_lost_children(std::vector<SessionId> parents) {
     for (const SessionId& parent : parents) {
         const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(parent);
         if (!state) continue;

@@ -93,6 +93,8 @@ class Coordinator final {
     // The runs of children whose parent has given up.
     Task<void> cancel_children(SessionId parent);
 
+    // Before the port opens: a session with an open run that the last process left.
+    void meet(const SessionSummary& session);
     // After the port has opened: drives what was accepted, goes on with what died.
     Task<void> start(BootReport report, ResumePolicy policy);
 
@@ -124,8 +126,8 @@ class Coordinator final {
     Result<void> check_result(const PendingCall& call, const Settlement& settlement) const;
     std::vector<SessionId> left_behind(ResumePolicy policy);
     Task<void> continue_all(std::vector<SessionId> sessions);
-    Task<void> answer_for_lost_children();
-    Task<void> cancel_orphans();
+    Task<void> answer_for_lost_children(std::vector<SessionId> parents);
+    Task<void> cancel_orphans(std::vector<SessionId> parents);
     Task<void> cancel_children_of(SessionId parent, std::vector<Record> log);
     class AliasClaim;
     Error refuse_past(const PendingId& id, Error refusal);
@@ -134,6 +136,9 @@ class Coordinator final {
     Parts parts_;
     IdSource ids_;
     std::set<std::pair<std::string, std::string>> claimed_aliases_;  // task and alias
+    // What meet() found, until start() looks into it.
+    std::vector<SessionId> met_parents_;  // of open children
+    std::vector<SessionId> met_askers_;   // that wait for a child
 };
 
 }  // namespace rouse

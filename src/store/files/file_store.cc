@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <iterator>
+#include <thread>
 
 #include "base/check.h"
 
@@ -174,6 +175,7 @@ void FileStore::write_batch(const std::shared_ptr<Batch>& batch) {
             waiting = durable_bytes_ += batch->group.size();
         }
         bound_memory(waiting);
+        pace();
     } else if (position.error().reason == "disk_full") {
         // There was no segment to write to, so nothing is half there. What was sequenced behind
         // this batch would leave a gap and goes with it.
@@ -221,6 +223,7 @@ void FileStore::apply(Batch& batch, const JournalPosition& position) {
         }
     }
     applied_ = position;
+    open_logs_ = table_.open_logs().size();
 }
 
 // Calls the house when much is durable and not in the logs. When they fall far behind, the journal
@@ -235,6 +238,15 @@ void FileStore::bound_memory(std::size_t new_bytes) {
     }
     house_work_.notify_one();
     if (new_bytes > options_.tail_bytes * kTailsTooLong) (void)flush_logs();
+}
+
+void FileStore::pace() const {
+    constexpr std::size_t kTooMany = 2 * limits::kOpenLogs;
+    constexpr std::chrono::milliseconds kLongest{50};
+    const std::size_t open = open_logs_;
+    if (open <= kTooMany || options_.threads == FileStoreOptions::Threads::none) return;
+    std::this_thread::sleep_for(std::min<std::chrono::microseconds>(
+        kLongest, std::chrono::microseconds(kLongest) * (open - kTooMany) / kTooMany));
 }
 
 void FileStore::run_completions() {

@@ -39,6 +39,7 @@ struct FileStoreOptions {
     std::uint64_t reserve_bytes = limits::kReserveBytes;
     Milliseconds journal_kept = limits::kJournalKept;
     std::uint64_t journal_kept_bytes = limits::kJournalSegmentBytes;
+    std::function<void()> after_checkpoint = {};  // on the thread that wrote it
 };
 
 class FileStore final : public Store {
@@ -90,6 +91,8 @@ class FileStore final : public Store {
     void apply(files::Batch& batch, const files::JournalPosition& position);
     void complete(files::Batch& batch, const Result<files::JournalPosition>& position);
     void bound_memory(std::size_t new_bytes);
+    // Slows commits down when more logs are opened than the house can write down.
+    void pace() const;
     void fail(const Error& error);
     Result<void> refusal(Urgency urgency);
     Error disk_full() const;
@@ -138,7 +141,10 @@ class FileStore final : public Store {
     std::mutex table_mutex_;  // for the four below; taken by lock_table() alone
     files::LogTable table_;
     files::JournalPosition applied_;
-    files::JournalPosition covered_;  // by the last checkpoint
+    files::JournalPosition covered_;       // by the last checkpoint
+    files::JournalPosition seen_applied_;  // at the last tick of the house
+    int ticks_of_rest_ = 0;
+    std::atomic<std::size_t> open_logs_ = 0;
     std::optional<Error> failure_;
 
     std::atomic<bool> failed_ = false;  // there is a failure_

@@ -15,7 +15,10 @@ using files::SessionIndex;
 
 constexpr std::chrono::milliseconds kIdleTick{250};
 constexpr std::chrono::minutes kPendingIndexEvery{1};
-constexpr std::size_t kOpenLogs = 20'000;  // more than that and a checkpoint is due
+// So many are written down as soon as there is nothing else to do: they cost memory now, and time
+// if the process is killed.
+constexpr std::size_t kOpenLogsAtRest = 1000;
+constexpr int kTicksOfRest = 4;
 
 std::vector<PendingId> no_longer_open(const OpenLog& log) {
     std::vector<PendingId> gone;
@@ -73,8 +76,12 @@ void FileStore::keep_house() {
 bool FileStore::checkpoint_is_due() {
     const auto lock = lock_table();
     if (failure_) return false;
+    const bool rests = applied_ == seen_applied_;
+    ticks_of_rest_ = rests ? ticks_of_rest_ + 1 : 0;
+    seen_applied_ = applied_;
+    const std::size_t open = table_.open_logs().size();
     return journal_.bytes_since(covered_) >= options_.checkpoint_bytes ||
-           table_.open_logs().size() > kOpenLogs;
+           open > limits::kOpenLogs || (ticks_of_rest_ >= kTicksOfRest && open > kOpenLogsAtRest);
 }
 
 void FileStore::prepare_segment() {
@@ -157,6 +164,7 @@ Result<void> FileStore::checkpoint() {
     const std::lock_guard house(house_mutex_);
     Result<void> written = write_checkpoint();
     if (!written) note_failure(written.error());
+    if (options_.after_checkpoint) options_.after_checkpoint();
     return written;
 }
 
@@ -204,7 +212,7 @@ Result<void> FileStore::write_checkpoint() {
         // Even a full disk is final here: what was written may be gone from memory and disk alike.
         if (!done) fail(done.error());
     }
-    const std::string text = index.to_checkpoint(position);
+    std::string text = index.to_checkpoint(position);
     if (done) done = env_.fs.replace_file(layout_.index(), text);
     if (!done) {
         const auto lock = lock_table();
@@ -213,7 +221,7 @@ Result<void> FileStore::write_checkpoint() {
     }
 
     JournalPosition parsed;
-    Result<SessionIndex> fresh = SessionIndex::parse(text, parsed);
+    Result<SessionIndex> fresh = SessionIndex::parse(std::move(text), parsed);
     if (!fresh) return fresh.error();
     {
         const std::lock_guard sequencing(sequencing_);
@@ -247,6 +255,7 @@ Result<void> FileStore::write_checkpoint() {
         for (const SessionId& id : idle) {
             if (!sequencer_.knows(id)) table_.retire(id);
         }
+        open_logs_ = table_.open_logs().size();
         covered_ = position;
     }
     if (Result<void> recycled = journal_.recycle(position); !recycled) return recycled;

@@ -231,8 +231,9 @@ std::string SessionIndex::to_checkpoint(const JournalPosition& position) const {
     header.segment = position.segment;
     header.offset = position.offset;
 
+    constexpr std::size_t kRowBytes = 1024;
     std::string body;
-    body.reserve(block_bytes() + changed_.size() * 512);
+    body.reserve(block_bytes() + (changed_.size() + 1) * kRowBytes);
     header.active = write_part(body, active_, true);
     header.idle = write_part(body, idle_, false);
     for (const auto& [id, at] : deleted_) {
@@ -242,7 +243,8 @@ std::string SessionIndex::to_checkpoint(const JournalPosition& position) const {
     }
     header.bytes = body.size();
     header.crc32c = crc32c(body);
-    return to_json(header) + "\n" + body;
+    body.insert(0, to_json(header) + "\n");
+    return body;
 }
 
 void SessionIndex::rebase(const SessionIndex& snapshot, SessionIndex fresh) {
