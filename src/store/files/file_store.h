@@ -39,7 +39,7 @@ struct FileStoreOptions {
     std::uint64_t reserve_bytes = limits::kReserveBytes;
     Milliseconds journal_kept = limits::kJournalKept;
     std::uint64_t journal_kept_bytes = limits::kJournalSegmentBytes;
-    std::function<void()> after_checkpoint = {};  // on the thread that wrote it
+    std::function<void()> after_checkpoint = {};  // by its own thread
 };
 
 class FileStore final : public Store {
@@ -100,7 +100,8 @@ class FileStore final : public Store {
     // Keeping house (file_store_house.cc).
     void run_house();
     void keep_house();
-    bool checkpoint_is_due();
+    enum class Due : std::uint8_t { no, yes, at_rest };
+    Due checkpoint_due();
     void prepare_segment();
     Result<void> flush_logs();
     Result<void> write_checkpoint();

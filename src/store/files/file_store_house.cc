@@ -58,8 +58,14 @@ void FileStore::keep_house() {
         if (failure_) return;
     }
     if (full_ || journal_.wants_next()) prepare_segment();
-    if (checkpoint_is_due()) {
+    if (const Due due = checkpoint_due(); due != Due::no) {
         (void)checkpoint();
+        if (due == Due::at_rest) {
+            // What a burst of work left behind, so that its memory can be given back.
+            const auto lock = lock_table();
+            table_.forget_states();
+        }
+        if (options_.after_checkpoint) options_.after_checkpoint();
         return;
     }
     std::size_t tails = 0;
@@ -73,15 +79,16 @@ void FileStore::keep_house() {
     if (tails >= options_.tail_bytes || (own_threads && tails > 0)) (void)flush_logs();
 }
 
-bool FileStore::checkpoint_is_due() {
+FileStore::Due FileStore::checkpoint_due() {
     const auto lock = lock_table();
-    if (failure_) return false;
+    if (failure_) return Due::no;
     const bool rests = applied_ == seen_applied_;
     ticks_of_rest_ = rests ? ticks_of_rest_ + 1 : 0;
     seen_applied_ = applied_;
     const std::size_t open = table_.open_logs().size();
-    return journal_.bytes_since(covered_) >= options_.checkpoint_bytes ||
-           open > limits::kOpenLogs || (ticks_of_rest_ >= kTicksOfRest && open > kOpenLogsAtRest);
+    if (ticks_of_rest_ >= kTicksOfRest && open > kOpenLogsAtRest) return Due::at_rest;
+    const bool much = journal_.bytes_since(covered_) >= options_.checkpoint_bytes;
+    return much || open > limits::kOpenLogs ? Due::yes : Due::no;
 }
 
 void FileStore::prepare_segment() {
@@ -164,7 +171,6 @@ Result<void> FileStore::checkpoint() {
     const std::lock_guard house(house_mutex_);
     Result<void> written = write_checkpoint();
     if (!written) note_failure(written.error());
-    if (options_.after_checkpoint) options_.after_checkpoint();
     return written;
 }
 

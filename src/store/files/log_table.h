@@ -91,6 +91,9 @@ class LogTable {
     // An open log that a checkpoint has written down: its state goes to the cache.
     void retire(const SessionId& id);
 
+    // States that can be read again, of sessions that nobody writes to.
+    void forget_states() { cache_.clear(); }
+
     // Sessions deleted since the last checkpoint, with the pending views they may have left.
     std::vector<std::pair<SessionId, std::vector<PendingId>>> take_deleted();
     void return_deleted(std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted);

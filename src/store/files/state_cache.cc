@@ -37,4 +37,10 @@ void StateCache::erase(const SessionId& id) {
     by_id_.erase(found);
 }
 
+void StateCache::clear() {
+    by_id_.clear();
+    nodes_.clear();
+    bytes_ = 0;
+}
+
 }  // namespace rouse::files

@@ -24,6 +24,7 @@ class StateCache {
     // Null when it is not there.
     Entry* find(const SessionId& id);
     void erase(const SessionId& id);
+    void clear();
 
  private:
     struct Node {
