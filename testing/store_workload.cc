@@ -51,6 +51,7 @@ FileStoreOptions tiny_store_options() {
     options.threads = FileStoreOptions::Threads::none;
     options.segment_bytes = 8U << 10U;
     options.checkpoint_bytes = 14U << 10U;
+    options.open_logs = 3;
     options.tail_bytes = 3U << 10U;
     options.cache_bytes = 2U << 10U;
     options.reserve_bytes = 4U << 10U;

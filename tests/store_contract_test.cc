@@ -49,6 +49,7 @@ class FilesBackend final : public Backend {
         options.threads = threads;
         options.segment_bytes = 64 << 10;
         options.checkpoint_bytes = 48 << 10;
+        options.open_logs = 3;
         options.tail_bytes = 16 << 10;
         options.reserve_bytes = 4 << 10;
         store_ = FileStore::open(Env{clock, random, fs_, log}, "/data", options);

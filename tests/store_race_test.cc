@@ -28,6 +28,7 @@ class StoreRaceTest : public ::testing::Test {
         FileStoreOptions options;
         options.segment_bytes = 256 << 10;
         options.checkpoint_bytes = 128 << 10;
+        options.open_logs = 8;
         options.tail_bytes = 32 << 10;
         options.reserve_bytes = 4 << 10;
         options.cache_bytes = 64 << 10;

@@ -145,6 +145,7 @@ int run(const Options& options) {
     FileStoreOptions store_options;
     store_options.segment_bytes = options.segment_bytes;
     store_options.checkpoint_bytes = options.checkpoint_bytes;
+    store_options.open_logs = 40;
     store_options.reserve_bytes = std::min(limits::kReserveBytes, options.segment_bytes);
     store_options.journal_kept = Milliseconds(0);
     Result<std::unique_ptr<FileStore>> store =

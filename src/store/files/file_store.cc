@@ -241,12 +241,12 @@ void FileStore::bound_memory(std::size_t new_bytes) {
 }
 
 void FileStore::pace() const {
-    constexpr std::size_t kTooMany = 2 * limits::kOpenLogs;
     constexpr std::chrono::milliseconds kLongest{50};
+    const std::size_t too_many = 4 * options_.open_logs;
     const std::size_t open = open_logs_;
-    if (open <= kTooMany || options_.threads == FileStoreOptions::Threads::none) return;
+    if (open <= too_many || options_.threads == FileStoreOptions::Threads::none) return;
     std::this_thread::sleep_for(std::min<std::chrono::microseconds>(
-        kLongest, std::chrono::microseconds(kLongest) * (open - kTooMany) / kTooMany));
+        kLongest, std::chrono::microseconds(kLongest) * (open - too_many) / too_many));
 }
 
 void FileStore::run_completions() {

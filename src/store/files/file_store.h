@@ -36,6 +36,8 @@ struct FileStoreOptions {
     std::uint64_t checkpoint_bytes = limits::kCheckpointBytes;
     std::size_t tail_bytes = limits::kTailBytes;
     std::size_t cache_bytes = limits::kStateCacheBytes;
+    // In memory with their states; beyond that, what rests is written down.
+    std::size_t open_logs = limits::kOpenLogs;
     std::uint64_t reserve_bytes = limits::kReserveBytes;
     Milliseconds journal_kept = limits::kJournalKept;
     std::uint64_t journal_kept_bytes = limits::kJournalSegmentBytes;
@@ -106,7 +108,12 @@ class FileStore final : public Store {
     Result<void> flush_logs();
     Result<void> write_checkpoint();
     struct LogWrite;
+    LogWrite plan_write(const SessionId& id, files::OpenLog& log);
     Result<void> write_log(const LogWrite& write);
+    Result<void> write_log_and_views(const LogWrite& write);
+    void note_written(const std::vector<LogWrite>& writes);
+    void retire_idle();
+    Result<void> write_down_resting();
     Result<void> cut_log(const SessionId& id, File& file, std::uint64_t end,
                          std::string_view known);
     Result<void> rewrite(const SessionId& id);

@@ -15,10 +15,8 @@ using files::SessionIndex;
 
 constexpr std::chrono::milliseconds kIdleTick{250};
 constexpr std::chrono::minutes kPendingIndexEvery{1};
-// So many are written down as soon as there is nothing else to do: they cost memory now, and time
-// if the process is killed.
-constexpr std::size_t kOpenLogsAtRest = 1000;
 constexpr int kTicksOfRest = 4;
+constexpr std::size_t kManyAtRest = 4;  // a quarter of what may be open
 
 std::vector<PendingId> no_longer_open(const OpenLog& log) {
     std::vector<PendingId> gone;
@@ -68,6 +66,7 @@ void FileStore::keep_house() {
         if (options_.after_checkpoint) options_.after_checkpoint();
         return;
     }
+    if (!write_down_resting()) return;
     std::size_t tails = 0;
     {
         const auto lock = lock_table();
@@ -86,9 +85,12 @@ FileStore::Due FileStore::checkpoint_due() {
     ticks_of_rest_ = rests ? ticks_of_rest_ + 1 : 0;
     seen_applied_ = applied_;
     const std::size_t open = table_.open_logs().size();
-    if (ticks_of_rest_ >= kTicksOfRest && open > kOpenLogsAtRest) return Due::at_rest;
+    // Open logs cost memory now, and time if the process is killed.
+    const bool rests_with_many =
+        ticks_of_rest_ >= kTicksOfRest && open > options_.open_logs / kManyAtRest;
+    if (rests_with_many) return Due::at_rest;
     const bool much = journal_.bytes_since(covered_) >= options_.checkpoint_bytes;
-    return much || open > limits::kOpenLogs ? Due::yes : Due::no;
+    return much ? Due::yes : Due::no;
 }
 
 void FileStore::prepare_segment() {
@@ -167,6 +169,82 @@ Result<void> FileStore::flush_logs() {
     return {};
 }
 
+FileStore::LogWrite FileStore::plan_write(const SessionId& id, OpenLog& log) {
+    return {id,
+            log.written(),
+            log.tail,
+            log.state.lend(),
+            no_longer_open(log),
+            std::exchange(log.has_views, true)};
+}
+
+Result<void> FileStore::write_log_and_views(const LogWrite& write) {
+    if (Result<void> done = write_log(write); !done) return done;
+    if (write.id == system_log()) return {};
+    Result<void> done = files::write_views(env_.fs, layout_, *write.state);
+    if (!done || !write.has_views) return done;
+    return files::remove_old_views(env_.fs, layout_, *write.state, write.gone);
+}
+
+void FileStore::note_written(const std::vector<LogWrite>& writes) {
+    for (const LogWrite& write : writes) {
+        const auto found = table_.open_logs().find(write.id);
+        if (found == table_.open_logs().end()) continue;
+        OpenLog& log = found->second;
+        table_.drop_tail(log, write.tail.size());
+        std::erase_if(log.pending_views, [&](const PendingId& view) {
+            return std::ranges::find(write.gone, view) != write.gone.end();
+        });
+        log.changed = log.state->last_seq != write.state->last_seq;
+    }
+}
+
+// What nobody is about to append to goes back to the cache.
+void FileStore::retire_idle() {
+    (void)table_.index();  // their rows say now what only the open logs knew
+    std::vector<SessionId> idle;
+    for (const auto& [id, log] : table_.open_logs()) {
+        if (!log.changed || log.state->deleted) idle.push_back(id);
+    }
+    sequencer_.forget([&](const SessionId& id, const files::Sequencer::End& end) {
+        const auto found = table_.open_logs().find(id);
+        return found == table_.open_logs().end() || found->second.tip == end.tip;
+    });
+    for (const SessionId& id : idle) {
+        if (!sequencer_.knows(id)) table_.retire(id);
+    }
+    open_logs_ = table_.open_logs().size();
+}
+
+// Ahead of a checkpoint, so that what it has to write is bounded and what is in memory too. A crash
+// finds these files as it finds those of a checkpoint that was cut short: what the index on
+// disk does not cover is cut, and the journal refills it.
+Result<void> FileStore::write_down_resting() {
+    const std::lock_guard house(house_mutex_);
+    std::vector<LogWrite> writes;
+    {
+        const auto lock = lock_table();
+        if (failure_) return *failure_;
+        if (table_.open_logs().size() <= options_.open_logs) return {};
+        for (auto& [id, log] : table_.open_logs()) {
+            const bool rests = std::exchange(log.seen_last, log.tip.last) == log.tip.last;
+            if (!rests || !log.changed || log.state->deleted || id == system_log()) continue;
+            writes.push_back(plan_write(id, log));
+        }
+    }
+    for (const LogWrite& write : writes) {
+        if (Result<void> done = write_log_and_views(write); !done) {
+            note_failure(done.error());
+            return done;
+        }
+    }
+    const std::lock_guard sequencing(sequencing_);
+    const auto lock = lock_table();
+    note_written(writes);
+    retire_idle();
+    return {};
+}
+
 Result<void> FileStore::checkpoint() {
     const std::lock_guard house(house_mutex_);
     Result<void> written = write_checkpoint();
@@ -185,8 +263,7 @@ Result<void> FileStore::write_checkpoint() {
         position = applied_;
         for (auto& [id, log] : table_.open_logs()) {
             if (!log.changed || log.state->deleted) continue;
-            writes.push_back({id, log.written(), log.tail, log.state.lend(), no_longer_open(log),
-                              std::exchange(log.has_views, true)});
+            writes.push_back(plan_write(id, log));
         }
         deleted = table_.take_deleted();
         SessionIndex& rows = table_.index_for_checkpoint();
@@ -196,13 +273,7 @@ Result<void> FileStore::write_checkpoint() {
 
     const auto write_files = [&]() -> Result<void> {
         for (const LogWrite& write : writes) {
-            if (Result<void> done = write_log(write); !done) return done;
-            if (write.id == system_log()) continue;
-            Result<void> done = files::write_views(env_.fs, layout_, *write.state);
-            if (done && write.has_views) {
-                done = files::remove_old_views(env_.fs, layout_, *write.state, write.gone);
-            }
-            if (!done) return done;
+            if (Result<void> done = write_log_and_views(write); !done) return done;
         }
         for (const auto& [id, views] : deleted) {
             Result<void> done = files::remove_views(env_.fs, layout_, id, views);
@@ -233,35 +304,14 @@ Result<void> FileStore::write_checkpoint() {
         const std::lock_guard sequencing(sequencing_);
         const auto lock = lock_table();
         table_.index_for_checkpoint().rebase(index, *std::move(fresh));
-        for (const LogWrite& write : writes) {
-            const auto found = table_.open_logs().find(write.id);
-            if (found == table_.open_logs().end()) continue;
-            OpenLog& log = found->second;
-            table_.drop_tail(log, write.tail.size());
-            std::erase_if(log.pending_views, [&](const PendingId& view) {
-                return std::ranges::find(write.gone, view) != write.gone.end();
-            });
-            log.changed = log.state->last_seq != write.state->last_seq;
-        }
+        note_written(writes);
         for (const auto& [id, views] : deleted) {
             const auto found = table_.open_logs().find(id);
             if (found != table_.open_logs().end()) {
                 table_.drop_tail(found->second, found->second.tail.size());
             }
         }
-        // What nobody is about to append to goes back to the cache.
-        std::vector<SessionId> idle;
-        for (const auto& [id, log] : table_.open_logs()) {
-            if (!log.changed || log.state->deleted) idle.push_back(id);
-        }
-        sequencer_.forget([&](const SessionId& id, const files::Sequencer::End& end) {
-            const auto found = table_.open_logs().find(id);
-            return found == table_.open_logs().end() || found->second.tip == end.tip;
-        });
-        for (const SessionId& id : idle) {
-            if (!sequencer_.knows(id)) table_.retire(id);
-        }
-        open_logs_ = table_.open_logs().size();
+        retire_idle();
         covered_ = position;
     }
     if (Result<void> recycled = journal_.recycle(position); !recycled) return recycled;

@@ -31,6 +31,7 @@ struct OpenLog {
     std::string tail;      // durable in the journal, not yet in the log file
     bool changed = false;  // since the last checkpoint
     bool row_is_stale = false;
+    Seq seen_last = 0;                     // where it ended when the house last looked
     bool has_views = true;                 // or may have: a checkpoint wrote some, or began to
     std::vector<PendingId> pending_views;  // among them
 
