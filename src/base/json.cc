@@ -128,22 +128,35 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
     return std::string_view::npos;
 }
 
-// Control characters, quotes and backslashes: looked for in blocks whose loop the compiler makes
-// into vector instructions, since every record's text is looked at for them.
+bool is_special(char c) {
+    return (static_cast<unsigned char>(c) < 0x20) | (c == '"') | (c == '\\');
+}
+
+// A loop that the compiler makes into vector instructions.
+template <std::size_t kSize>
+bool block_needs_escape(const char* block) {
+    unsigned char found = 0;
+    for (std::size_t i = 0; i < kSize; ++i)
+        found |= static_cast<unsigned char>(is_special(block[i]));
+    return found != 0;
+}
+
+// Control characters, quotes and backslashes: every record's text is looked at for them, so they
+// are looked for in blocks. The last block may overlap the one before.
 bool needs_escape(std::string_view text) {
-    constexpr std::size_t kBlock = 32;
-    const auto is_special = [](char c) {
-        return (static_cast<unsigned char>(c) < 0x20) | (c == '"') | (c == '\\');
-    };
-    std::size_t at = 0;
-    for (; at + kBlock <= text.size(); at += kBlock) {
-        const char* block = text.data() + at;
-        unsigned char found = 0;
-        for (std::size_t i = 0; i < kBlock; ++i)
-            found |= static_cast<unsigned char>(is_special(block[i]));
-        if (found != 0) return true;
+    constexpr std::size_t kSmall = 16;
+    constexpr std::size_t kLarge = 64;
+    if (text.size() < kSmall) return std::ranges::any_of(text, is_special);
+    while (text.size() >= kLarge) {
+        if (block_needs_escape<kLarge>(text.data())) return true;
+        text.remove_prefix(kLarge);
     }
-    return std::ranges::any_of(text.substr(at), is_special);
+    // What was looked at already is harmless to look at again.
+    const char* const end = text.data() + text.size();
+    for (const char* at = text.data(); at + kSmall < end; at += kSmall) {
+        if (block_needs_escape<kSmall>(at)) return true;
+    }
+    return block_needs_escape<kSmall>(end - kSmall);
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "base/time.h"
 
+#include <algorithm>
+#include <array>
+
 namespace rouse {
 namespace {
 
@@ -59,6 +62,13 @@ std::string to_rfc3339(Timestamp at) {
 
 void append_rfc3339(std::string& out, Timestamp at) {
     using namespace std::chrono;
+    // Many records are written in the same millisecond.
+    thread_local Timestamp last = Timestamp::min();
+    thread_local std::array<char, 24> text_of_last;
+    if (at == last) {
+        out.append(text_of_last.data(), text_of_last.size());
+        return;
+    }
     const auto day = floor<days>(at);
     const year_month_day date(day);
     const hh_mm_ss<Milliseconds> time(at - day);
@@ -72,6 +82,8 @@ void append_rfc3339(std::string& out, Timestamp at) {
     put_digits(text + 14, time.minutes().count(), 2);
     put_digits(text + 17, time.seconds().count(), 2);
     put_digits(text + 20, time.subseconds().count(), 3);
+    std::copy_n(text, text_of_last.size(), text_of_last.begin());
+    last = at;
 }
 
 Result<Timestamp> parse_rfc3339(std::string_view text) {
