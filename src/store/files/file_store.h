@@ -95,8 +95,9 @@ class FileStore final : public Store {
     Error disk_full() const;
 
     // Keeping house (file_store_house.cc).
+    enum class Tails : std::uint8_t { if_long, always };
     void run_house();
-    void keep_house();
+    void keep_house(Tails flush);
     bool checkpoint_is_due();
     void prepare_segment();
     Result<void> flush_logs();

@@ -13,7 +13,7 @@ using files::JournalPosition;
 using files::OpenLog;
 using files::SessionIndex;
 
-constexpr std::chrono::milliseconds kIdleTick{250};
+constexpr std::chrono::milliseconds kTick{250};
 constexpr std::chrono::minutes kPendingIndexEvery{1};
 constexpr std::size_t kOpenLogs = 20'000;  // more than that and a checkpoint is due
 
@@ -39,17 +39,22 @@ struct FileStore::LogWrite {
 };
 
 void FileStore::run_house() {
+    using Steady = std::chrono::steady_clock;
+    Steady::time_point tick = Steady::now() + kTick;
     std::unique_lock lock(house_wait_);
     while (!stop_house_) {
-        house_work_.wait_for(lock, kIdleTick, [this] { return stop_house_ || house_called_; });
+        house_work_.wait_until(lock, tick, [this] { return stop_house_ || house_called_; });
         house_called_ = false;
         lock.unlock();
-        keep_house();
+        // Short tails wait for a tick at most: people read these files.
+        const bool ticks = Steady::now() >= tick;
+        keep_house(ticks ? Tails::always : Tails::if_long);
+        if (ticks) tick = Steady::now() + kTick;
         lock.lock();
     }
 }
 
-void FileStore::keep_house() {
+void FileStore::keep_house(Tails flush) {
     {
         const auto lock = lock_table();
         if (failure_) return;
@@ -65,9 +70,7 @@ void FileStore::keep_house() {
         if (failure_) return;
         tails = table_.tail_bytes();
     }
-    // With threads, short tails wait for a quarter of a second at most: people read these files.
-    const bool own_threads = options_.threads == FileStoreOptions::Threads::own;
-    if (tails >= options_.tail_bytes || (own_threads && tails > 0)) (void)flush_logs();
+    if (tails >= options_.tail_bytes || (flush == Tails::always && tails > 0)) (void)flush_logs();
 }
 
 bool FileStore::checkpoint_is_due() {
