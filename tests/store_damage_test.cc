@@ -213,6 +213,47 @@ TEST_F(DamageTest, AFlippedBitAnywhereInALogIsFoundAndConfined) {
     }
 }
 
+// Longer than what is read at once, with a line that is itself longer than that.
+TEST_F(DamageTest, ALongLogIsReadWholeAndUpToWhereItWasCut) {
+    constexpr std::size_t kMessages = 400;
+    FileStoreOptions options = testing::tiny_store_options();
+    options.segment_bytes = 1U << 20U;
+    for (const std::size_t part : {100U, 99U, 50U, 10U}) {  // of a hundred
+        CrashingFs fs;
+        {
+            const auto store = FileStore::open(world_.env(fs), kStoreDirectory, options);
+            ASSERT_TRUE(store) << store.error().message;
+            add(**store, kDamaged, 0);
+            Records records;
+            for (std::size_t i = 0; i < kMessages; ++i) {
+                const std::size_t size = i == kMessages / 4 ? 200'000 : 1000 + i;
+                records.emplace_back(MessageUser{MessageId("msg_" + std::to_string(i)),
+                                                 text_content(std::string(size, 'x')),
+                                                 false,
+                                                 {}});
+            }
+            const auto added = (*store)->commit_and_wait(make_commit(kDamaged, 1, records));
+            ASSERT_TRUE(added) << added.error().message;
+        }
+        const std::string text = fs.read_raw(kLog).value();
+        const std::string left = text.substr(0, text.size() * part / 100);
+        fs.write_raw(kLog, left);
+
+        const auto store = FileStore::open(world_.env(fs), kStoreDirectory, options);
+        ASSERT_TRUE(store) << store.error().message;
+        const auto loaded = (*store)->load(kDamaged);
+        EXPECT_EQ(loaded.has_value(), part == 100) << part;
+        if (loaded) {
+            EXPECT_EQ((*loaded)->last_seq, kMessages + 1);
+        } else {
+            EXPECT_EQ(loaded.error().reason, "session_damaged");
+        }
+        const auto lines = (*store)->read(kDamaged, 1, kMessages * 2);
+        ASSERT_TRUE(lines) << lines.error().message;
+        EXPECT_EQ(lines->size(), static_cast<std::size_t>(std::ranges::count(left, '\n'))) << part;
+    }
+}
+
 TEST_F(DamageTest, AFlippedBitInTheIndexOnlyCostsARebuild) {
     CrashingFs clean;
     {

@@ -45,11 +45,6 @@ void stop_soon(const std::weak_ptr<Controls>& controls, const TurnStrand& strand
     });
 }
 
-Task<TurnResult> run_turn(std::shared_ptr<const AgentSettings> settings, AgentRequest request) {
-    TurnRunner turn(std::move(settings), std::move(request));
-    co_return co_await turn.run();
-}
-
 Task<TurnResult> run_locked(std::shared_ptr<const AgentSettings> settings, AgentRequest request,
                             std::shared_ptr<Controls> controls) {
     controls->started = true;
@@ -71,6 +66,41 @@ Error reentrant(const SessionId& id) {
     return {ErrorKind::conflict, "reentrant_session",
             "session " + id.text() +
                 " is in the middle of the turn that this call comes from; use another session"};
+}
+
+Task<TurnResult> run_controlled(std::shared_ptr<const AgentSettings> settings,
+                                AgentRequest request) {
+    const std::optional<Milliseconds> limit = settings->options.time_limit;
+    const std::stop_token stop = request.stop;
+    const asio::any_io_executor caller = co_await asio::this_coro::executor;
+    if (request.session && SessionLocks::instance().is_inside(request.session->id(), caller)) {
+        co_return std::unexpected(TurnError(reentrant(request.session->id())));
+    }
+    const TurnStrand strand = asio::make_strand(caller);
+    const auto controls = std::make_shared<Controls>(strand);
+    const std::weak_ptr<Controls> weak = controls;
+    if (limit) {
+        controls->deadline.expires_after(*limit);
+        controls->deadline.async_wait([weak](boost::system::error_code ended) {
+            const auto alive = weak.lock();
+            if (alive && !ended) alive->stop(true);
+        });
+    }
+    const std::stop_callback on_stop(stop, [weak, strand] { stop_soon(weak, strand); });
+    asio::cancellation_state mine = co_await asio::this_coro::cancellation_state;
+    if (mine.slot().is_connected()) {
+        mine.slot().assign([weak, strand](asio::cancellation_type) { stop_soon(weak, strand); });
+    }
+
+    Task<TurnResult> turn = run_locked(settings, std::move(request), controls);
+    auto token = asio::bind_cancellation_slot(controls->signal.slot(), asio::use_awaitable);
+    TurnResult result = co_await asio::co_spawn(strand, std::move(turn), token);
+    if (!result && result.error().kind == ErrorKind::cancelled && controls->too_late) {
+        result.error().kind = ErrorKind::timeout;
+        result.error().reason = "time_limit";
+        result.error().message = "the call took longer than its time_limit";
+    }
+    co_return result;
 }
 
 }  // namespace
@@ -123,41 +153,11 @@ void Agent::set_system_prompt(std::string prompt) {
 }
 
 Task<TurnResult> Agent::respond(AgentRequest request) {
-    const std::shared_ptr<const AgentSettings> settings = shared_->settings();
-    const std::optional<Milliseconds> limit = settings->options.time_limit;
-    const std::stop_token stop = request.stop;
-    if (!request.session && !limit && !stop.stop_possible()) {
-        co_return co_await run_turn(settings, std::move(request));
+    std::shared_ptr<const AgentSettings> settings = shared_->settings();
+    if (!request.session && !settings->options.time_limit && !request.stop.stop_possible()) {
+        return run_turn(std::move(settings), std::move(request));
     }
-    const asio::any_io_executor caller = co_await asio::this_coro::executor;
-    if (request.session && SessionLocks::instance().is_inside(request.session->id(), caller)) {
-        co_return std::unexpected(TurnError(reentrant(request.session->id())));
-    }
-    const TurnStrand strand = asio::make_strand(caller);
-    const auto controls = std::make_shared<Controls>(strand);
-    const std::weak_ptr<Controls> weak = controls;
-    if (limit) {
-        controls->deadline.expires_after(*limit);
-        controls->deadline.async_wait([weak](boost::system::error_code ended) {
-            const auto alive = weak.lock();
-            if (alive && !ended) alive->stop(true);
-        });
-    }
-    const std::stop_callback on_stop(stop, [weak, strand] { stop_soon(weak, strand); });
-    asio::cancellation_state mine = co_await asio::this_coro::cancellation_state;
-    if (mine.slot().is_connected()) {
-        mine.slot().assign([weak, strand](asio::cancellation_type) { stop_soon(weak, strand); });
-    }
-
-    Task<TurnResult> turn = run_locked(settings, std::move(request), controls);
-    auto token = asio::bind_cancellation_slot(controls->signal.slot(), asio::use_awaitable);
-    TurnResult result = co_await asio::co_spawn(strand, std::move(turn), token);
-    if (!result && result.error().kind == ErrorKind::cancelled && controls->too_late) {
-        result.error().kind = ErrorKind::timeout;
-        result.error().reason = "time_limit";
-        result.error().message = "the call took longer than its time_limit";
-    }
-    co_return result;
+    return run_controlled(std::move(settings), std::move(request));
 }
 
 TurnResult Agent::respond_and_wait(AgentRequest request) {

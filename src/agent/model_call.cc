@@ -45,16 +45,9 @@ Task<Result<ModelResponse>> ModelCaller::ask(Model& model, ModelRequest request,
     for (std::uint32_t failed = 0;;) {
         ModelResult answer = co_await model.generate(request, watched);
         if (answer) co_return *std::move(answer);
-        ++failed;
-        ModelError error = answer.error();
-        if (listener_failed || !may_work_later(error)) co_return Error(error);
-        if (failed > policy_.retries) {
-            if (failed > 1) {
-                error.message += " (asked " + std::to_string(failed) + " times)";
-            }
-            co_return Error(error);
-        }
-        if (Result<void> waited = co_await wait(failed, error); !waited) co_return waited.error();
+        if (listener_failed) co_return Error(answer.error());
+        const Result<void> waited = co_await wait(++failed, answer.error());
+        if (!waited) co_return waited.error();
     }
 }
 
@@ -75,6 +68,12 @@ Milliseconds ModelCaller::delay_before(std::uint32_t retry) const {
 }
 
 Task<Result<void>> ModelCaller::wait(std::uint32_t failed, const ModelError& error) {
+    if (!may_work_later(error)) co_return Error(error);
+    if (failed > policy_.retries) {
+        std::string message = error.message;
+        if (failed > 1) message += " (asked " + std::to_string(failed) + " times)";
+        co_return Error(error.kind, error.reason, std::move(message));
+    }
     const Milliseconds delay = error.retry_after ? *error.retry_after : delay_before(failed);
     if (delay > policy_.patience) {
         std::string message = error.message + " (it asks to wait for " +

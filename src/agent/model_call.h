@@ -19,6 +19,7 @@ class ModelCaller {
 
  private:
     Task<Result<void>> tell_changes(std::vector<std::string> changes);
+    // Before the next attempt. The error, when there should be none.
     Task<Result<void>> wait(std::uint32_t failed, const ModelError& error);
     Milliseconds delay_before(std::uint32_t retry) const;
 

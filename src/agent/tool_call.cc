@@ -35,6 +35,10 @@ Task<Result<void>> run_hooks(const AgentOptions& options, HookPoint point, HookC
     co_return Result<void>();
 }
 
+HookPoint result_point(const ToolResult& result) {
+    return result.is_error ? HookPoint::post_tool_use_failure : HookPoint::post_tool_use;
+}
+
 Task<Result<std::vector<ToolCallReport>>> ToolCaller::run(ToolBatch& batch) {
     std::vector<BatchCall*> runnable;
     for (BatchCall& call : batch.calls()) {
@@ -43,17 +47,19 @@ Task<Result<std::vector<ToolCallReport>>> ToolCaller::run(ToolBatch& batch) {
         }
     }
     if (!settings_.options.parallel_tool_calls || runnable.size() == 1) {
-        co_return co_await run_in_order(std::move(runnable));
+        return run_in_order(std::move(runnable));
     }
-    co_return co_await run_together(std::move(runnable));
+    return run_together(std::move(runnable));
 }
 
 Task<Result<std::vector<ToolCallReport>>> ToolCaller::run_in_order(std::vector<BatchCall*> calls) {
     std::vector<ToolCallReport> reports;
     for (BatchCall* call : calls) {
-        const Result<bool> early = co_await settle_early(*call);
-        if (!early) co_return early.error();
-        if (!*early) {
+        if (has_hooks(HookPoint::pre_tool_use)) {
+            const Result<void> agreed = co_await show_call(*call);
+            if (!agreed) co_return agreed.error();
+        }
+        if (!settle_early(*call) && session_ != nullptr) {
             std::vector<BatchCall*> one(1, call);
             const Result<void> told = co_await announce(std::move(one));
             if (!told) co_return told.error();
@@ -69,12 +75,16 @@ Task<Result<std::vector<ToolCallReport>>> ToolCaller::run_in_order(std::vector<B
 Task<Result<std::vector<ToolCallReport>>> ToolCaller::run_together(std::vector<BatchCall*> calls) {
     std::vector<BatchCall*> to_run;
     for (BatchCall* call : calls) {
-        const Result<bool> early = co_await settle_early(*call);
-        if (!early) co_return early.error();
-        if (!*early) to_run.push_back(call);
+        if (has_hooks(HookPoint::pre_tool_use)) {
+            const Result<void> agreed = co_await show_call(*call);
+            if (!agreed) co_return agreed.error();
+        }
+        if (!settle_early(*call)) to_run.push_back(call);
     }
-    const Result<void> told = co_await announce(std::move(to_run));
-    if (!told) co_return told.error();
+    if (session_ != nullptr) {
+        const Result<void> told = co_await announce(std::move(to_run));
+        if (!told) co_return told.error();
+    }
     std::vector<Task<Report>> tasks;
     tasks.reserve(calls.size());
     for (BatchCall* call : calls)
@@ -99,42 +109,44 @@ HookContext ToolCaller::hook_context(const BatchCall& call) const {
     return context;
 }
 
-Task<Result<bool>> ToolCaller::settle_early(BatchCall& call) {
+bool ToolCaller::has_hooks(HookPoint point) const {
+    return !settings_.options.hooks.at(point).empty();
+}
+
+Task<Result<void>> ToolCaller::show_call(BatchCall& call) {
+    HookContext context = hook_context(call);
+    Result<void> agreed = co_await run_hooks(settings_.options, HookPoint::pre_tool_use, context);
+    if (!agreed) co_return agreed;
+    // What a person approved runs as it was approved.
+    if (call.phase != Phase::approved) call.input = std::move(context.input);
+    if (context.result) call.result = *std::move(context.result);
+    co_return Result<void>();
+}
+
+bool ToolCaller::settle_early(BatchCall& call) const {
+    if (call.result) return true;
     const CheckedTool* checked = settings_.find_tool(call.name);
-    if (!settings_.options.hooks.at(HookPoint::pre_tool_use).empty()) {
-        HookContext context = hook_context(call);
-        Result<void> agreed =
-            co_await run_hooks(settings_.options, HookPoint::pre_tool_use, context);
-        if (!agreed) co_return agreed.error();
-        // What a person approved runs as it was approved.
-        if (call.phase != Phase::approved) call.input = std::move(context.input);
-        if (context.result) {
-            call.result = *std::move(context.result);
-            co_return true;
-        }
-    }
     if (checked == nullptr) {
         call.result = error_result("there is no tool named " + call.name);
-        co_return true;
+        return true;
     }
     if (const Result<void> fits = checked->schema.check(call.input); !fits) {
         call.result =
             error_result("the input does not fit the tool's parameters: " + fits.error().message);
-        co_return true;
+        return true;
     }
     if (checked->tool->spec().annotations.approval && call.phase == Phase::not_started) {
         call.pending = make_approval(call);
         if (const auto timeout = settings_.options.approval_timeout) {
             call.pending->timeout_ms = timeout->count();
         }
-        co_return true;
+        return true;
     }
-    co_return false;
+    return false;
 }
 
 // A call that can reach the outside is on disk as started before it starts.
 Task<Result<void>> ToolCaller::announce(std::vector<BatchCall*> calls) {
-    if (session_ == nullptr) co_return Result<void>();
     std::vector<CallId> started;
     std::vector<BatchCall*> later;
     for (BatchCall* call : calls) {
@@ -172,17 +184,37 @@ Task<Result<void>> ToolCaller::make_calls_pending(std::vector<BatchCall*> calls)
 }
 
 Task<ToolCaller::Report> ToolCaller::execute(BatchCall& call) {
-    ToolOutcome outcome;
+    ToolCallReport report{call.id, {}};
     if (call.pending) {
         call.phase = Phase::pending;
-        co_return ToolCallReport{call.id, {}};
+        co_return report;
     }
+    ToolOutcome outcome;
     if (call.result) {
         outcome.result = std::move(call.result);
     } else {
         outcome = co_await call_tool(call);
     }
-    co_return co_await finish(call, well_formed(std::move(outcome)));
+    outcome = well_formed(std::move(outcome));
+    if (outcome.suspend) {
+        make_call_pending(call, *outcome.suspend);
+        if (session_ == nullptr || call.pending_id.empty()) co_return report;
+        const Result<void> noted = co_await save_started(call, *std::move(outcome.suspend));
+        if (!noted) co_return noted.error();
+        co_return report;
+    }
+    call.phase = Phase::done;
+    call.result = std::move(outcome.result);
+    if (has_hooks(result_point(*call.result))) {
+        const Result<void> agreed = co_await show_result(call, report);
+        if (!agreed) co_return agreed.error();
+    }
+    if (session_ != nullptr) {
+        Result<ToolResult> counts = co_await session_->call_ended(call.id, *call.result);
+        if (!counts) co_return counts.error();
+        call.result = *std::move(counts);
+    }
+    co_return report;
 }
 
 Task<ToolOutcome> ToolCaller::call_tool(BatchCall& call) {
@@ -204,40 +236,27 @@ Task<ToolOutcome> ToolCaller::call_tool(BatchCall& call) {
     co_return ToolOutcome::error("the tool failed: " + what);
 }
 
-Task<ToolCaller::Report> ToolCaller::finish(BatchCall& call, ToolOutcome outcome) {
-    ToolCallReport report{call.id, {}};
-    if (outcome.suspend) {
-        call.phase = Phase::pending;
-        if (!outcome.suspend->timeout) {
-            outcome.suspend->timeout = settings_.find_tool(call.name)->tool->spec().timeout;
-        }
-        call.pending = make_pending(call, *outcome.suspend);
-        if (session_ == nullptr || call.pending_id.empty()) co_return report;
-        Session::Started started{*call.pending, std::move(outcome.suspend->external_ref),
-                                 outcome.suspend->estimated};
-        const Result<void> noted = co_await session_->call_started(std::move(started));
-        if (!noted) co_return noted.error();
-        co_return report;
-    }
-    const HookPoint point =
-        outcome.result->is_error ? HookPoint::post_tool_use_failure : HookPoint::post_tool_use;
-    if (!settings_.options.hooks.at(point).empty()) {
-        HookContext context = hook_context(call);
-        context.result = outcome.result;
-        Result<void> agreed = co_await run_hooks(settings_.options, point, context);
-        if (!agreed) co_return agreed.error();
-        // A hook that takes the result away would leave a call without one.
-        if (context.result) outcome.result = std::move(context.result);
-        report.additional_context = std::move(context.additional_context);
-    }
-    call.phase = Phase::done;
-    call.result = std::move(outcome.result);
-    if (session_ != nullptr) {
-        Result<ToolResult> counts = co_await session_->call_ended(call.id, *call.result);
-        if (!counts) co_return counts.error();
-        call.result = *std::move(counts);
-    }
-    co_return report;
+void ToolCaller::make_call_pending(BatchCall& call, Suspend& suspend) const {
+    call.phase = Phase::pending;
+    if (!suspend.timeout) suspend.timeout = settings_.find_tool(call.name)->tool->spec().timeout;
+    call.pending = make_pending(call, suspend);
+}
+
+Task<Result<void>> ToolCaller::save_started(const BatchCall& call, Suspend suspend) {
+    Session::Started started{*call.pending, std::move(suspend.external_ref), suspend.estimated};
+    co_return co_await session_->call_started(std::move(started));
+}
+
+Task<Result<void>> ToolCaller::show_result(BatchCall& call, ToolCallReport& report) {
+    HookContext context = hook_context(call);
+    context.result = call.result;
+    Result<void> agreed =
+        co_await run_hooks(settings_.options, result_point(*call.result), context);
+    if (!agreed) co_return agreed;
+    // A hook that takes the result away would leave a call without one.
+    if (context.result) call.result = std::move(context.result);
+    report.additional_context = std::move(context.additional_context);
+    co_return Result<void>();
 }
 
 }  // namespace rouse

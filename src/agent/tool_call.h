@@ -22,6 +22,9 @@ bool may_run_again(const ToolSpec& spec);
 // Runs a chain of hooks. conflict  hook_abort
 Task<Result<void>> run_hooks(const AgentOptions& options, HookPoint point, HookContext& context);
 
+// Where hooks see this result.
+HookPoint result_point(const ToolResult& result);
+
 struct ToolCallReport {
     CallId id;
     std::string additional_context;
@@ -42,13 +45,18 @@ class ToolCaller {
     Task<Result<std::vector<ToolCallReport>>> run_in_order(std::vector<BatchCall*> calls);
     Task<Result<std::vector<ToolCallReport>>> run_together(std::vector<BatchCall*> calls);
 
-    // pre_tool_use, schema, approval: what settles a call without running it. False: it has to run.
-    Task<Result<bool>> settle_early(BatchCall& call);
+    // pre_tool_use
+    Task<Result<void>> show_call(BatchCall& call);
+    // Its hooks, schema, approval: what settles a call without running it. False: it has to run.
+    bool settle_early(BatchCall& call) const;
     Task<Report> execute(BatchCall& call);
-    Task<Report> finish(BatchCall& call, ToolOutcome outcome);
     Task<Result<void>> announce(std::vector<BatchCall*> calls);
     Task<Result<void>> make_calls_pending(std::vector<BatchCall*> calls);
     Task<ToolOutcome> call_tool(BatchCall& call);
+    void make_call_pending(BatchCall& call, Suspend& suspend) const;
+    Task<Result<void>> save_started(const BatchCall& call, Suspend suspend);
+    Task<Result<void>> show_result(BatchCall& call, ToolCallReport& report);
+    bool has_hooks(HookPoint point) const;
     HookContext hook_context(const BatchCall& call) const;
 
     const AgentSettings& settings_;

@@ -35,6 +35,20 @@ Result<std::size_t> find_batch(const std::vector<Message>& messages) {
                  "the suspension is not one of ours: it has no message of the assistant");
 }
 
+void take_answer_of(BatchCall& call, Answer& answer) {
+    call.pending.reset();
+    const auto* approval = std::get_if<Approval>(&answer);
+    if (approval != nullptr && approval->approve) {
+        call.phase = Phase::approved;
+        if (!approval->input.absent()) call.input = approval->input;
+        return;
+    }
+    call.phase = Phase::done;
+    call.result = approval != nullptr
+                      ? error_result(approval->message.empty() ? "Denied" : approval->message)
+                      : std::get<ToolResult>(std::move(answer));
+}
+
 }  // namespace
 
 const CheckedTool* AgentSettings::find_tool(std::string_view name) const {
@@ -48,13 +62,11 @@ TurnRunner::TurnRunner(std::shared_ptr<const AgentSettings> settings, AgentReque
       request_(std::move(request)),
       caller_(settings_->options.retry, request_.session.get()) {}
 
-Task<TurnResult> TurnRunner::run() {
+Task<TurnResult> run_turn(std::shared_ptr<const AgentSettings> settings, AgentRequest request) {
+    TurnRunner turn(std::move(settings), std::move(request));
     Result<void> done;
     try {
-        done = co_await start();
-        if (done && !finished_ && has_session()) done = co_await read_history();
-        while (done && !finished_)
-            done = co_await advance();
+        done = co_await turn.run();
     } catch (const boost::system::system_error& thrown) {
         const bool stopped = thrown.code() == asio::error::operation_aborted;
         done = stopped ? cancelled() : exception(thrown);
@@ -63,24 +75,56 @@ Task<TurnResult> TurnRunner::run() {
     } catch (...) {
         done = exception(std::runtime_error("something that is no std::exception"));
     }
-    std::move(turn_.begin() + static_cast<std::ptrdiff_t>(first_output_), turn_.end(),
-              std::back_inserter(response_.output_messages));
-    response_.usage = usage_;
-    if (done) co_return std::move(response_);
-
-    if (begun_ && has_session()) {
+    if (!done && turn.has_begun()) {
         co_await asio::this_coro::reset_cancellation_state();
-        const Result<void> noted = co_await request_.session->turn_failed(done.error());
-        if (!noted && settings_->options.on_warning) {
-            settings_->options.on_warning("the end of the turn was not saved: " +
-                                          noted.error().message);
-        }
+        co_await turn.note_failure(done.error());
     }
+    co_return turn.take_result(done);
+}
+
+Task<void> TurnRunner::note_failure(const Error& error) {
+    const Result<void> noted = co_await request_.session->turn_failed(error);
+    if (!noted && settings_->options.on_warning) {
+        settings_->options.on_warning("the end of the turn was not saved: " +
+                                      noted.error().message);
+    }
+}
+
+TurnResult TurnRunner::take_result(const Result<void>& done) {
+    response_.output_messages.assign(
+        std::make_move_iterator(turn_.begin() + static_cast<std::ptrdiff_t>(first_output_)),
+        std::make_move_iterator(turn_.end()));
+    response_.usage = usage_;
+    if (done) return std::move(response_);
     TurnError failed(done.error());
     failed.usage = usage_;
     failed.output_messages = std::move(response_.output_messages);
     failed.items = std::move(response_.items);
-    co_return std::unexpected(std::move(failed));
+    return std::unexpected(std::move(failed));
+}
+
+Task<Result<void>> TurnRunner::run() {
+    Result<void> begun = co_await start();
+    if (begun && !finished_ && has_session()) begun = co_await read_history();
+    if (!begun) co_return begun;
+    while (!finished_) {
+        const asio::cancellation_state mine = co_await asio::this_coro::cancellation_state;
+        if (mine.cancelled() != asio::cancellation_type::none) co_return cancelled();
+        Result<void> done;
+        if (batch_.has_pending()) {
+            // Answers for a part of the calls leave the rest waiting; nothing else happened.
+            Task<Result<void>> parked = only_answers_ ? park_again() : suspend();
+            done = co_await std::move(parked);
+        } else if (batch_.has_runnable()) {
+            done = co_await work_on_batch();
+        } else if (!batch_.empty()) {
+            finish_batch();
+        } else {
+            done = co_await generate();
+        }
+        if (!done) co_return done;
+    }
+    co_return Result<void>();
 }
 
 // ---- beginning ------------------------------------------------------------------------------
@@ -90,50 +134,66 @@ Task<Result<void>> TurnRunner::start() {
         co_return Error(ErrorKind::invalid, "no_model", "the agent has no model; give it one");
     }
     if (settings_->mistake) co_return *settings_->mistake;
-    std::optional<Suspension> stored;
-    bool keeps = false;
     if (has_session()) {
-        Session& session = *request_.session;
-        keeps = session.keeps_suspensions();
-        Result<std::optional<Suspension>> loaded = co_await session.load_suspension();
-        if (!loaded) co_return loaded.error();
-        stored = *std::move(loaded);
+        Result<void> loaded = co_await load_suspension();
+        if (!loaded) co_return loaded;
     }
-    const bool suspended = stored || (!keeps && request_.state);
-    if (suspended && !request_.messages.empty()) {
-        co_return Error(ErrorKind::conflict, "input_on_suspended_session",
-                        "the turn waits for results: send answers for its pending calls, or cancel "
-                        "the suspension, before a new message");
+    if (request_.state) {
+        if (Result<void> fits = check_resume(); !fits) co_return fits;
+        if (Result<void> restored = restore_turn(*std::move(request_.state)); !restored) {
+            co_return restored;
+        }
+        co_return co_await take_answers();
     }
-    if (suspended && request_.answers.empty()) {
-        co_return precondition("resume_required",
-                               "the turn is suspended: give answers for its pending calls");
-    }
-    if (!suspended && request_.state) {
-        co_return precondition(
-            "session_not_suspended",
-            "the session waits for nothing, so there is no turn to resume: leave "
-            "out state and answers");
-    }
-    if (!suspended && !request_.answers.empty()) {
+    if (!request_.answers.empty()) {
         co_return precondition("no_suspended_turn",
                                "nothing is suspended: send a message instead of answers");
-    }
-    if (suspended) {
-        kept_suspended_ = stored.has_value();
-        if (stored && request_.state) {
-            Result<Suspension> chosen = request_.session->choose_state(*stored, *request_.state);
-            if (!chosen) co_return chosen.error();
-            stored = *std::move(chosen);
-        }
-        Suspension state = stored ? *std::move(stored) : *std::move(request_.state);
-        co_return co_await start_again(std::move(state));
     }
     if (request_.go_on) co_return co_await start_after_crash();
     if (request_.messages.empty()) {
         co_return Error(ErrorKind::invalid, "nothing_to_do", "there is no message to answer");
     }
-    co_return co_await start_fresh();
+    turn_ = std::move(request_.messages);
+    first_output_ = turn_.size();
+    if (has_session()) co_return co_await begin_turn();
+    co_return Result<void>();
+}
+
+// Puts the turn that the session keeps into the request, as if it had been passed.
+Task<Result<void>> TurnRunner::load_suspension() {
+    Session& session = *request_.session;
+    Result<std::optional<Suspension>> loaded = co_await session.load_suspension();
+    if (!loaded) co_return loaded.error();
+    std::optional<Suspension>& stored = *loaded;
+    if (!stored) {
+        if (!session.keeps_suspensions() || !request_.state) co_return Result<void>();
+        co_return precondition(
+            "session_not_suspended",
+            "the session waits for nothing, so there is no turn to resume: leave "
+            "out state and answers");
+    }
+    kept_suspended_ = true;
+    if (Result<void> fits = check_resume(); !fits) co_return fits;
+    if (request_.state) {
+        Result<Suspension> chosen = session.choose_state(*stored, *request_.state);
+        if (!chosen) co_return chosen.error();
+        stored = *std::move(chosen);
+    }
+    request_.state = std::move(stored);
+    co_return Result<void>();
+}
+
+Result<void> TurnRunner::check_resume() const {
+    if (!request_.messages.empty()) {
+        return Error(ErrorKind::conflict, "input_on_suspended_session",
+                     "the turn waits for results: send answers for its pending calls, or cancel "
+                     "the suspension, before a new message");
+    }
+    if (request_.answers.empty()) {
+        return precondition("resume_required",
+                            "the turn is suspended: give answers for its pending calls");
+    }
+    return {};
 }
 
 // Once the session knows of the turn: beginning one may turn what a crash left into history.
@@ -144,10 +204,7 @@ Task<Result<void>> TurnRunner::read_history() {
     co_return Result<void>();
 }
 
-Task<Result<void>> TurnRunner::start_fresh() {
-    turn_ = std::move(request_.messages);
-    first_output_ = turn_.size();
-    if (!has_session()) co_return Result<void>();
+Task<Result<void>> TurnRunner::begin_turn() {
     const bool goes_on = request_.session->waits_for_input();
     Result<void> begun = co_await request_.session->begin_turn(turn_);
     begun_ = begun.has_value();
@@ -158,70 +215,45 @@ Task<Result<void>> TurnRunner::start_fresh() {
     co_return Result<void>();
 }
 
-Task<Result<void>> TurnRunner::start_again(Suspension state) {
+Result<void> TurnRunner::restore_turn(Suspension state) {
     resumed_ = true;
     only_answers_ = true;
     const Result<std::size_t> at = find_batch(state.turn_messages);
-    if (!at) co_return at.error();
+    if (!at) return at.error();
     Result<ToolBatch> batch = ToolBatch::restore(state.turn_messages[*at], state);
-    if (!batch) co_return batch.error();
+    if (!batch) return batch.error();
     batch_ = *std::move(batch);
     batch_at_ = *at;
     usage_ = state.usage;
     turn_ = std::move(state.turn_messages);
     first_output_ = turn_.size();
     if (!batch_.has_pending()) {
-        co_return precondition("no_suspended_turn", "the suspension has no pending call");
+        return precondition("no_suspended_turn", "the suspension has no pending call");
     }
-    co_return co_await take_answers();
+    return {};
 }
 
+// Nobody is told of anything before every hook has agreed and the session has the answers.
 Task<Result<void>> TurnRunner::take_answers() {
     if (Result<void> fits = batch_.check_answers(request_.answers); !fits) co_return fits;
-    // Nothing changes before every hook has agreed and the session has the answers.
-    ToolBatch next = batch_;
     std::vector<std::string> contexts;
-    Answers accepted;
-    std::vector<ToolResultItem> items;
-    for (BatchCall& call : next.calls()) {
+    std::vector<BatchCall*> answered;
+    for (BatchCall& call : batch_.calls()) {
         const auto given =
             std::ranges::find(request_.answers, call.id, &Answers::value_type::first);
         if (given == request_.answers.end()) continue;
-        const auto* approval = std::get_if<Approval>(&given->second);
-        if (approval != nullptr && approval->approve) {
-            call.phase = Phase::approved;
-            if (!approval->input.absent()) call.input = approval->input;
-            call.pending.reset();
-            accepted.emplace_back(call.id, *approval);
-            continue;
-        }
-        call.phase = Phase::done;
-        call.pending.reset();
-        call.result = approval != nullptr
-                          ? error_result(approval->message.empty() ? "Denied" : approval->message)
-                          : std::get<ToolResult>(given->second);
-        HookContext context;
-        context.call_id = call.id;
-        context.tool_name = call.name;
-        context.input = call.input;
-        context.result = call.result;
-        const HookPoint point =
-            call.result->is_error ? HookPoint::post_tool_use_failure : HookPoint::post_tool_use;
-        if (Result<void> agreed = co_await call_hooks(point, context); !agreed) co_return agreed;
-        if (context.result) call.result = *std::move(context.result);
-        if (!context.additional_context.empty()) contexts.push_back(context.additional_context);
-        accepted.emplace_back(call.id, *call.result);
-        items.push_back({call.id, call.name, *call.result});
+        answered.push_back(&call);
+        take_answer_of(call, given->second);
+        if (call.phase != Phase::done || !has_hooks(result_point(*call.result))) continue;
+        if (Result<void> agreed = co_await show_answer(call, contexts); !agreed) co_return agreed;
     }
     if (has_session()) {
-        if (Result<void> taken = co_await request_.session->accept_answers(std::move(accepted));
-            !taken) {
-            co_return taken;
-        }
+        if (Result<void> taken = co_await save_answers(answered); !taken) co_return taken;
         begun_ = true;
     }
-    batch_ = std::move(next);
-    for (ToolResultItem& item : items) {
+    for (const BatchCall* call : answered) {
+        if (call->phase != Phase::done) continue;
+        ToolResultItem item{call->id, call->name, *call->result};
         if (Result<void> sent = emit(std::move(item)); !sent) co_return sent;
     }
     for (std::string& context : contexts) {
@@ -229,6 +261,33 @@ Task<Result<void>> TurnRunner::take_answers() {
         if (Result<void> said = co_await say(std::move(message)); !said) co_return said;
     }
     co_return Result<void>();
+}
+
+Task<Result<void>> TurnRunner::show_answer(BatchCall& call, std::vector<std::string>& contexts) {
+    HookContext context;
+    context.call_id = call.id;
+    context.tool_name = call.name;
+    context.input = call.input;
+    context.result = call.result;
+    Result<void> agreed = co_await call_hooks(result_point(*call.result), context);
+    if (!agreed) co_return agreed;
+    if (context.result) call.result = *std::move(context.result);
+    if (!context.additional_context.empty()) contexts.push_back(context.additional_context);
+    co_return Result<void>();
+}
+
+// An approval as it was given, a result as the hooks left it.
+Task<Result<void>> TurnRunner::save_answers(std::vector<BatchCall*> answered) {
+    Answers accepted;
+    for (const BatchCall* call : answered) {
+        if (call->phase == Phase::done) {
+            accepted.emplace_back(call->id, *call->result);
+        } else {
+            accepted.push_back(
+                *std::ranges::find(request_.answers, call->id, &Answers::value_type::first));
+        }
+    }
+    co_return co_await request_.session->accept_answers(std::move(accepted));
 }
 
 Task<Result<void>> TurnRunner::start_after_crash() {
@@ -287,21 +346,6 @@ Task<Result<void>> TurnRunner::take_up(Session::Interrupted left) {
 
 // ---- the loop -------------------------------------------------------------------------------
 
-Task<Result<void>> TurnRunner::advance() {
-    const asio::cancellation_state mine = co_await asio::this_coro::cancellation_state;
-    if (mine.cancelled() != asio::cancellation_type::none) {
-        co_return cancelled();
-    }
-    if (batch_.has_pending()) {
-        // Answers for a part of the calls leave the rest waiting; nothing else happened.
-        if (only_answers_) co_return co_await park_again();
-        co_return co_await suspend();
-    }
-    if (batch_.has_runnable()) co_return co_await work_on_batch();
-    if (!batch_.empty()) co_return co_await finish_batch();
-    co_return co_await generate();
-}
-
 Task<Result<void>> TurnRunner::work_on_batch() {
     only_answers_ = false;
     ToolCaller caller(*settings_, request_.session.get());
@@ -320,12 +364,11 @@ Task<Result<void>> TurnRunner::work_on_batch() {
     co_return Result<void>();
 }
 
-Task<Result<void>> TurnRunner::finish_batch() {
+void TurnRunner::finish_batch() {
     turn_.insert(turn_.begin() + static_cast<std::ptrdiff_t>(batch_at_) + 1, batch_.results());
     // What a resumed call added begins with these results.
     if (first_output_ > batch_at_ + 1) first_output_ = batch_at_ + 1;
     batch_ = ToolBatch();
-    co_return Result<void>();
 }
 
 Task<Result<void>> TurnRunner::generate() {
@@ -349,30 +392,36 @@ Task<Result<void>> TurnRunner::generate() {
         if (!mail) co_return mail.error();
         if (*mail) turn_.push_back(**std::move(mail));
     }
-    Result<ModelResponse> answer = co_await ask_model();
+    Replacement replacement;
+    if (has_hooks(HookPoint::pre_generation)) {
+        Result<void> agreed = co_await ask_for_replacement(replacement);
+        if (!agreed) co_return agreed;
+    }
+    Result<ModelResponse> answer = co_await ask_model(replacement);
     if (!answer) co_return answer.error();
-    const bool cut = answer->cut;
-    if (Result<void> taken = co_await take_answer(*std::move(answer)); !taken) co_return taken;
-    if (cut && !batch_.empty()) co_return co_await refuse_cut_calls();
+    add_answer(*answer);
+    if (has_session()) {
+        if (Result<void> added = co_await save_answer(*answer); !added) co_return added;
+    }
+    if (Result<void> sent = emit_calls(); !sent) co_return sent;
+    if (answer->cut && !batch_.empty()) co_return co_await refuse_cut_calls();
     cut_in_a_row_ = 0;
     if (!batch_.empty()) co_return Result<void>();
-    const Result<bool> stops = co_await wants_to_stop();
-    if (!stops) co_return stops.error();
-    if (*stops) co_return co_await complete();
-    co_return Result<void>();
+    if (has_hooks(HookPoint::stop)) {
+        const Result<bool> stops = co_await wants_to_stop();
+        if (!stops) co_return stops.error();
+        if (!*stops) co_return Result<void>();
+    }
+    co_return co_await complete();
 }
 
-Task<Result<ModelResponse>> TurnRunner::ask_model() {
-    HookContext context = turn_context(HookPoint::pre_generation);
-    Result<void> agreed = co_await call_hooks(HookPoint::pre_generation, context);
-    if (!agreed) co_return agreed.error();
-
+Task<Result<ModelResponse>> TurnRunner::ask_model(const Replacement& replacement) {
     ModelRequest request;
     if (has_session()) request.session_id = request_.session->id();
     request.system = settings_->options.system_prompt;
-    if (context.replace_system) request.system = *context.replace_system;
+    if (replacement.system) request.system = *replacement.system;
     request.history = history_;
-    if (context.replace_history) request.history = *context.replace_history;
+    if (replacement.history) request.history = *replacement.history;
     request.turn = turn_;
     request.tools = settings_->specs;
     const Model::OnText on_text = [this](std::string_view text) -> Result<void> {
@@ -380,26 +429,38 @@ Task<Result<ModelResponse>> TurnRunner::ask_model() {
         return request_.on_item(TextDelta{std::string(text)});
     };
     Model& model = request_.model ? *request_.model : *settings_->options.model;
-    co_return co_await caller_.ask(model, request, on_text);
+    return caller_.ask(model, std::move(request), on_text);
 }
 
-Task<Result<void>> TurnRunner::take_answer(ModelResponse answer) {
+Task<Result<void>> TurnRunner::ask_for_replacement(Replacement& replacement) {
+    HookContext context = turn_context();
+    Result<void> agreed = co_await call_hooks(HookPoint::pre_generation, context);
+    replacement.system = std::move(context.replace_system);
+    replacement.history = std::move(context.replace_history);
+    co_return agreed;
+}
+
+void TurnRunner::add_answer(ModelResponse& answer) {
     usage_ += answer.usage;
     make_call_ids_unique(answer.content);
     turn_.push_back({Role::assistant, std::move(answer.content), {}});
     batch_ = ToolBatch(turn_.back());
     batch_at_ = turn_.size() - 1;
-    if (has_session()) {
-        Session::AssistantStep step{turn_.back(), std::move(answer.model),
-                                    std::move(answer.stop_reason), answer.usage};
-        Result<void> added = co_await request_.session->add_assistant(std::move(step));
-        if (!added) co_return added;
-    }
+}
+
+Task<Result<void>> TurnRunner::save_answer(ModelResponse& answer) {
+    Session::AssistantStep step{turn_.back(), std::move(answer.model),
+                                std::move(answer.stop_reason), answer.usage};
+    co_return co_await request_.session->add_assistant(std::move(step));
+}
+
+Result<void> TurnRunner::emit_calls() {
     for (const BatchCall& call : batch_.calls()) {
-        ToolCallItem item{call.id, call.name, call.input};
-        if (Result<void> sent = emit(std::move(item)); !sent) co_return sent;
+        if (Result<void> sent = emit(ToolCallItem{call.id, call.name, call.input}); !sent) {
+            return sent;
+        }
     }
-    co_return Result<void>();
+    return {};
 }
 
 // Half an input must not run, and neither must the calls before it: the model had not finished
@@ -457,8 +518,7 @@ Task<Result<void>> TurnRunner::wait_for_person(std::string prompt) {
 }
 
 Task<Result<bool>> TurnRunner::wants_to_stop() {
-    if (settings_->options.hooks.at(HookPoint::stop).empty()) co_return true;
-    HookContext context = turn_context(HookPoint::stop);
+    HookContext context = turn_context();
     const Result<void> agreed = co_await call_hooks(HookPoint::stop, context);
     if (!agreed) co_return agreed.error();
     if (!context.go_on_because) co_return true;
@@ -473,27 +533,12 @@ Task<Result<bool>> TurnRunner::wants_to_stop() {
 Task<Result<void>> TurnRunner::suspend() {
     Suspension state = suspension();
     for (const HookPoint point : {HookPoint::on_suspend, HookPoint::post_generation}) {
-        if (settings_->options.hooks.at(point).empty()) continue;
-        HookContext context = turn_context(point);
-        if (Message partial = batch_.results(); !partial.content.empty()) {
-            context.output_messages.push_back(std::move(partial));
-        }
-        context.suspension = state;
-        Result<void> agreed = co_await call_hooks(point, context);
-        if (!agreed) co_return agreed;
+        if (!has_hooks(point)) continue;
+        if (Result<void> agreed = co_await show_suspension(point, state); !agreed) co_return agreed;
     }
     if (has_session()) {
-        Result<Suspension> saved = co_await request_.session->save_suspended_turn(state);
-        if (!saved) co_return saved.error();
-        const bool settled_meanwhile =
-            saved->pending_tool_calls.size() < state.pending_tool_calls.size();
-        state = *std::move(saved);
-        if (settled_meanwhile) {
-            Result<ToolBatch> batch = ToolBatch::restore(turn_[batch_at_], state);
-            if (!batch) co_return batch.error();
-            batch_ = *std::move(batch);
-            if (!batch_.has_pending()) co_return Result<void>();
-        }
+        Result<void> saved = co_await save_suspended(state);
+        if (!saved || !batch_.has_pending()) co_return saved;
     }
     finished_ = true;
     response_.status = ResponseStatus::suspended;
@@ -502,6 +547,29 @@ Task<Result<void>> TurnRunner::suspend() {
     response_.suspension = std::move(state);
     if (!request_.on_item) co_return Result<void>();
     co_return request_.on_item(SuspendedItem{*response_.suspension});
+}
+
+Task<Result<void>> TurnRunner::show_suspension(HookPoint point, const Suspension& state) {
+    HookContext context = turn_context();
+    if (Message partial = batch_.results(); !partial.content.empty()) {
+        context.output_messages.push_back(std::move(partial));
+    }
+    context.suspension = state;
+    co_return co_await call_hooks(point, context);
+}
+
+// What was settled meanwhile is settled in the batch too.
+Task<Result<void>> TurnRunner::save_suspended(Suspension& state) {
+    Result<Suspension> saved = co_await request_.session->save_suspended_turn(state);
+    if (!saved) co_return saved.error();
+    const bool settled_meanwhile =
+        saved->pending_tool_calls.size() < state.pending_tool_calls.size();
+    state = *std::move(saved);
+    if (!settled_meanwhile) co_return Result<void>();
+    Result<ToolBatch> batch = ToolBatch::restore(turn_[batch_at_], state);
+    if (!batch) co_return batch.error();
+    batch_ = *std::move(batch);
+    co_return Result<void>();
 }
 
 Task<Result<void>> TurnRunner::park_again() {
@@ -519,17 +587,12 @@ Task<Result<void>> TurnRunner::park_again() {
 }
 
 Task<Result<void>> TurnRunner::complete() {
-    HookContext context = turn_context(HookPoint::post_generation);
-    Result<void> agreed = co_await call_hooks(HookPoint::post_generation, context);
-    if (!agreed) co_return agreed;
+    if (has_hooks(HookPoint::post_generation)) {
+        Result<void> agreed = co_await show_end();
+        if (!agreed) co_return agreed;
+    }
     if (has_session()) {
-        Turn turn{turn_, usage_};
-        Result<void> saved;
-        if (kept_suspended_) {
-            saved = co_await request_.session->save_resumed_turn(std::move(turn));
-        } else {
-            saved = co_await request_.session->save_turn(std::move(turn));
-        }
+        Result<void> saved = co_await save_end();
         if (!saved) co_return saved;
     }
     finished_ = true;
@@ -542,10 +605,20 @@ Task<Result<void>> TurnRunner::complete() {
     co_return request_.on_item(CompletedItem{});
 }
 
+Task<Result<void>> TurnRunner::show_end() {
+    HookContext context = turn_context();
+    co_return co_await call_hooks(HookPoint::post_generation, context);
+}
+
+Task<Result<void>> TurnRunner::save_end() {
+    Turn turn{turn_, usage_};
+    if (kept_suspended_) co_return co_await request_.session->save_resumed_turn(std::move(turn));
+    co_return co_await request_.session->save_turn(std::move(turn));
+}
+
 // ---- small things ---------------------------------------------------------------------------
 
 Task<Result<void>> TurnRunner::call_hooks(HookPoint point, HookContext& context) {
-    if (settings_->options.hooks.at(point).empty()) co_return Result<void>();
     if (const CheckedTool* tool = settings_->find_tool(context.tool_name)) {
         context.tool = tool->tool.get();
     }
@@ -565,10 +638,8 @@ Result<void> TurnRunner::emit(Item item) {
     return request_.on_item(response_.items.back());
 }
 
-HookContext TurnRunner::turn_context(HookPoint point) const {
+HookContext TurnRunner::turn_context() const {
     HookContext context;
-    context.point = point;
-    if (settings_->options.hooks.at(point).empty()) return context;
     context.usage = usage_;
     context.output_messages.assign(turn_.begin() + static_cast<std::ptrdiff_t>(first_output_),
                                    turn_.end());

@@ -1,6 +1,9 @@
 #pragma once
 
 // One call of an agent, from opening the session to the response: the loop of model and tools.
+//
+// What a turn without a session or without hooks never does stands in coroutines of its own: a
+// frame has room for every local of its function, and large ones are dear to allocate.
 
 #include <memory>
 #include <string>
@@ -23,41 +26,63 @@ struct AgentSettings {
     const CheckedTool* find_tool(std::string_view name) const;
 };
 
+Task<TurnResult> run_turn(std::shared_ptr<const AgentSettings> settings, AgentRequest request);
+
 class TurnRunner {
  public:
     TurnRunner(std::shared_ptr<const AgentSettings> settings, AgentRequest request);
 
-    Task<TurnResult> run();
+    // To the end of the turn or to where it waits; may throw what a model, a hook or a session did.
+    Task<Result<void>> run();
+    bool has_begun() const { return begun_; }
+    Task<void> note_failure(const Error& error);
+    TurnResult take_result(const Result<void>& done);
 
  private:
     Task<Result<void>> start();
+    Task<Result<void>> load_suspension();
+    Result<void> check_resume() const;
     Task<Result<void>> read_history();
-    Task<Result<void>> start_fresh();
-    Task<Result<void>> start_again(Suspension state);
+    Task<Result<void>> begin_turn();
+    Result<void> restore_turn(Suspension state);
     Task<Result<void>> start_after_crash();
     Task<Result<void>> take_up(Session::Interrupted left);
     Task<Result<void>> take_answers();
+    Task<Result<void>> show_answer(BatchCall& call, std::vector<std::string>& contexts);
+    Task<Result<void>> save_answers(std::vector<BatchCall*> answered);
 
-    Task<Result<void>> advance();
     Task<Result<void>> work_on_batch();
-    Task<Result<void>> finish_batch();
+    void finish_batch();
     Task<Result<void>> generate();
-    Task<Result<ModelResponse>> ask_model();
-    Task<Result<void>> take_answer(ModelResponse answer);
+    // What hooks put in the place of the prompt and of what came before the turn.
+    struct Replacement {
+        std::optional<std::string> system;
+        std::optional<std::vector<Message>> history;
+    };
+    Task<Result<void>> ask_for_replacement(Replacement& replacement);
+    Task<Result<ModelResponse>> ask_model(const Replacement& replacement);
+    void add_answer(ModelResponse& answer);
+    Task<Result<void>> save_answer(ModelResponse& answer);
+    Result<void> emit_calls();
     Task<Result<void>> refuse_cut_calls();
     std::optional<std::string> over_budget() const;
     Task<Result<void>> wait_for_person(std::string prompt);
     Task<Result<bool>> wants_to_stop();
 
     Task<Result<void>> suspend();
+    Task<Result<void>> show_suspension(HookPoint point, const Suspension& state);
+    Task<Result<void>> save_suspended(Suspension& state);
     Task<Result<void>> park_again();
     Task<Result<void>> complete();
+    Task<Result<void>> show_end();
+    Task<Result<void>> save_end();
 
     Task<Result<void>> call_hooks(HookPoint point, HookContext& context);
     Task<Result<void>> say(Message message);  // from a hook, as the user
     Result<void> emit(Item item);
-    HookContext turn_context(HookPoint point) const;
+    HookContext turn_context() const;
     Suspension suspension() const;
+    bool has_hooks(HookPoint point) const { return !settings_->options.hooks.at(point).empty(); }
     bool has_session() const { return request_.session != nullptr; }
 
     std::shared_ptr<const AgentSettings> settings_;

@@ -25,10 +25,13 @@ class Id {
     Id() = default;
     explicit Id(std::string text) : text_(std::move(text)) {}
 
+    static bool is_valid(std::string_view text) {
+        return text.starts_with(kPrefix) && text.size() > kPrefix.size() && is_valid_id_text(text);
+    }
+
     // For text from outside. invalid: not an id of this type.
     static Result<Id> parse(std::string_view text) {
-        if (!text.starts_with(kPrefix) || text.size() == kPrefix.size() ||
-            !is_valid_id_text(text)) {
+        if (!is_valid(text)) {
             return Error(ErrorKind::invalid, "invalid_id",
                          "not an id of the form " + std::string(kPrefix) + "…");
         }

@@ -6,7 +6,6 @@
 #include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 
 #include "base/limits.h"
 
@@ -94,8 +93,9 @@ bool is_plain_token(std::string_view token) {
     if (token.front() != '-' && !is_digit(token.front())) {
         return token == "true" || token == "false" || token == "null";
     }
-    return is_digit(token.back()) &&
-           token.find_first_not_of("0123456789+-.eE") == std::string_view::npos;
+    return is_digit(token.back()) && std::ranges::all_of(token, [&](char c) {
+               return is_digit(c) || c == '+' || c == '-' || c == '.' || c == 'e' || c == 'E';
+           });
 }
 
 // `at` is at the first character of a value; returns the offset behind it, or npos.
@@ -103,7 +103,9 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
     if (at >= text.size()) return std::string_view::npos;
     if (text[at] == '"') return skip_string(text, at);
     if (text[at] != '{' && text[at] != '[') {
-        const std::size_t end = std::min(text.find_first_of(",]}", at), text.size());
+        std::size_t end = at;
+        while (end < text.size() && text[end] != ',' && text[end] != ']' && text[end] != '}')
+            ++end;
         return is_plain_token(text.substr(at, end - at)) ? end : std::string_view::npos;
     }
     std::size_t depth = 0;
@@ -126,24 +128,35 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
     return std::string_view::npos;
 }
 
-// Control characters, quotes and backslashes: found eight bytes at a time, since every record's
-// text is looked at for them.
+bool is_special(char c) {
+    return (static_cast<unsigned char>(c) < 0x20) | (c == '"') | (c == '\\');
+}
+
+// A loop that the compiler makes into vector instructions.
+template <std::size_t kSize>
+bool block_needs_escape(const char* block) {
+    unsigned char found = 0;
+    for (std::size_t i = 0; i < kSize; ++i)
+        found |= static_cast<unsigned char>(is_special(block[i]));
+    return found != 0;
+}
+
+// Control characters, quotes and backslashes: every record's text is looked at for them, so they
+// are looked for in blocks. The last block may overlap the one before.
 bool needs_escape(std::string_view text) {
-    constexpr std::uint64_t kOnes = 0x0101010101010101;
-    constexpr std::uint64_t kHighs = 0x8080808080808080;
-    const auto has_zero = [](std::uint64_t v) { return (v - kOnes) & ~v & kHighs; };
-    std::size_t at = 0;
-    for (; at + 8 <= text.size(); at += 8) {
-        std::uint64_t bytes = 0;
-        std::memcpy(&bytes, text.data() + at, 8);
-        const std::uint64_t below_space = (bytes - kOnes * 0x20) & ~bytes & kHighs;
-        if (below_space | has_zero(bytes ^ (kOnes * '"')) | has_zero(bytes ^ (kOnes * '\\'))) {
-            return true;
-        }
+    constexpr std::size_t kSmall = 16;
+    constexpr std::size_t kLarge = 64;
+    if (text.size() < kSmall) return std::ranges::any_of(text, is_special);
+    while (text.size() >= kLarge) {
+        if (block_needs_escape<kLarge>(text.data())) return true;
+        text.remove_prefix(kLarge);
     }
-    return std::ranges::any_of(text.substr(at), [](char c) {
-        return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\';
-    });
+    // What was looked at already is harmless to look at again.
+    const char* const end = text.data() + text.size();
+    for (const char* at = text.data(); at + kSmall < end; at += kSmall) {
+        if (block_needs_escape<kSmall>(at)) return true;
+    }
+    return block_needs_escape<kSmall>(end - kSmall);
 }
 
 }  // namespace
@@ -272,6 +285,7 @@ void append_json_string(std::string& out, std::string_view text) {
 
 std::string to_json_string(std::string_view text) {
     std::string out;
+    out.reserve(text.size() + 2);
     append_json_string(out, text);
     return out;
 }

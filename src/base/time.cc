@@ -1,7 +1,7 @@
 #include "base/time.h"
 
+#include <algorithm>
 #include <array>
-#include <charconv>
 
 namespace rouse {
 namespace {
@@ -17,14 +17,17 @@ void put_digits(char* at, std::int64_t value, int width) {
 int take_digits(std::string_view& text, std::size_t width) {
     if (text.size() < width) return -1;
     int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + width, value);
-    if (error != std::errc{} || end != text.data() + width || text[0] == '-') return -1;
+    for (const char c : text.substr(0, width)) {
+        if (c < '0' || c > '9') return -1;
+        value = value * 10 + (c - '0');
+    }
     text.remove_prefix(width);
     return value;
 }
 
-bool take(std::string_view& text, std::string_view one_of) {
-    if (text.empty() || one_of.find(text.front()) == std::string_view::npos) return false;
+template <class... Chars>
+bool take(std::string_view& text, Chars... one_of) {
+    if (text.empty() || ((text.front() != one_of) && ...)) return false;
     text.remove_prefix(1);
     return true;
 }
@@ -36,7 +39,7 @@ Error bad_time(std::string_view text) {
 
 // The fraction's milliseconds; further digits are dropped. -1: no digit behind the dot.
 int take_fraction(std::string_view& text) {
-    if (!take(text, ".")) return 0;
+    if (!take(text, '.')) return 0;
     int ms = 0;
     int scale = 100;
     std::size_t digits = 0;
@@ -59,6 +62,13 @@ std::string to_rfc3339(Timestamp at) {
 
 void append_rfc3339(std::string& out, Timestamp at) {
     using namespace std::chrono;
+    // Many records are written in the same millisecond.
+    thread_local Timestamp last = Timestamp::min();
+    thread_local std::array<char, 24> text_of_last;
+    if (at == last) {
+        out.append(text_of_last.data(), text_of_last.size());
+        return;
+    }
     const auto day = floor<days>(at);
     const year_month_day date(day);
     const hh_mm_ss<Milliseconds> time(at - day);
@@ -72,32 +82,34 @@ void append_rfc3339(std::string& out, Timestamp at) {
     put_digits(text + 14, time.minutes().count(), 2);
     put_digits(text + 17, time.seconds().count(), 2);
     put_digits(text + 20, time.subseconds().count(), 3);
+    std::copy_n(text, text_of_last.size(), text_of_last.begin());
+    last = at;
 }
 
 Result<Timestamp> parse_rfc3339(std::string_view text) {
     using namespace std::chrono;
     const std::string_view whole = text;
     const int y = take_digits(text, 4);
-    if (y < 0 || !take(text, "-")) return bad_time(whole);
+    if (y < 0 || !take(text, '-')) return bad_time(whole);
     const int mo = take_digits(text, 2);
-    if (mo < 0 || !take(text, "-")) return bad_time(whole);
+    if (mo < 0 || !take(text, '-')) return bad_time(whole);
     const int d = take_digits(text, 2);
-    if (d < 0 || !take(text, "Tt ")) return bad_time(whole);
+    if (d < 0 || !take(text, 'T', 't', ' ')) return bad_time(whole);
     const int h = take_digits(text, 2);
-    if (h < 0 || h > 23 || !take(text, ":")) return bad_time(whole);
+    if (h < 0 || h > 23 || !take(text, ':')) return bad_time(whole);
     const int mi = take_digits(text, 2);
-    if (mi < 0 || mi > 59 || !take(text, ":")) return bad_time(whole);
+    if (mi < 0 || mi > 59 || !take(text, ':')) return bad_time(whole);
     const int s = take_digits(text, 2);
     if (s < 0 || s > 60) return bad_time(whole);
     const int ms = take_fraction(text);
     if (ms < 0) return bad_time(whole);
 
     int offset_minutes = 0;
-    if (!take(text, "Zz")) {
+    if (!take(text, 'Z', 'z')) {
         const bool west = !text.empty() && text.front() == '-';
-        if (!take(text, "+-")) return bad_time(whole);
+        if (!take(text, '+', '-')) return bad_time(whole);
         const int oh = take_digits(text, 2);
-        if (oh < 0 || oh > 23 || !take(text, ":")) return bad_time(whole);
+        if (oh < 0 || oh > 23 || !take(text, ':')) return bad_time(whole);
         const int om = take_digits(text, 2);
         if (om < 0 || om > 59) return bad_time(whole);
         offset_minutes = (oh * 60 + om) * (west ? -1 : 1);
@@ -108,8 +120,9 @@ Result<Timestamp> parse_rfc3339(std::string_view text) {
     const Timestamp at = Timestamp(sys_days(date)) + hours(h) + minutes(mi) + seconds(s) +
                          Milliseconds(ms) - minutes(offset_minutes);
     // An offset or a leap second may lead out of the years that to_rfc3339 can print.
-    const year in = year_month_day(floor<days>(at)).year();
-    if (in < year(0) || in > year(9999)) return bad_time(whole);
+    constexpr Timestamp kFirst(sys_days(year(0) / January / 1));
+    constexpr Timestamp kBehind(sys_days(year(10'000) / January / 1));
+    if (at < kFirst || at >= kBehind) return bad_time(whole);
     return at;
 }
 

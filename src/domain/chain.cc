@@ -58,7 +58,7 @@ void append_line(std::string& out, Seq seq, Timestamp at, const RecordBody& body
     out += "\"}\n";
 }
 
-Result<Record> parse_next_line(std::string_view line, Seq last, Chain& chain) {
+Result<void> read_next_line(std::string_view line, Seq last, Chain& chain, Record& record) {
     if (line.size() <= kChainSuffix ||
         !line.substr(line.size() - kChainSuffix).starts_with(kChainKey) || !line.ends_with("\"}")) {
         return broken(last + 1, "the line does not end with its chain");
@@ -67,13 +67,12 @@ Result<Record> parse_next_line(std::string_view line, Seq last, Chain& chain) {
     if (expected.hex() != line.substr(line.size() - 34, 32)) {
         return broken(last + 1, "the chain of hashes does not lead here");
     }
-    Result<Record> record = parse_record(line);
-    if (!record) return record;
-    if (record->seq != last + 1) {
-        return broken(last + 1, "the line has seq " + std::to_string(record->seq));
+    if (Result<void> read = read_record(line, record); !read) return read;
+    if (record.seq != last + 1) {
+        return broken(last + 1, "the line has seq " + std::to_string(record.seq));
     }
     chain = expected;
-    return record;
+    return {};
 }
 
 }  // namespace rouse

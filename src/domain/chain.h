@@ -32,8 +32,8 @@ class Chain {
 // Appends the finished line with its newline to `out` and moves the chain on.
 void append_line(std::string& out, Seq seq, Timestamp at, const RecordBody& body, Chain& chain);
 
-// Parses a line (without its newline) and checks that it is the one that follows `last` under
-// `chain`, which then moves on. corrupt, with what is wrong; `chain` then stays.
-Result<Record> parse_next_line(std::string_view line, Seq last, Chain& chain);
+// Reads a line (without its newline) into `record` and checks that it is the one that follows
+// `last` under `chain`, which then moves on. corrupt, with what is wrong; `chain` then stays.
+Result<void> read_next_line(std::string_view line, Seq last, Chain& chain, Record& record);
 
 }  // namespace rouse

@@ -27,9 +27,10 @@ std::size_t good_lines(const SessionId& id, const std::vector<std::string>& line
     Chain chain = Chain::start_of(id);
     for (std::size_t i = 0; i < lines.size(); ++i) {
         const Chain before = chain;
-        const Result<Record> record = parse_next_line(lines[i], i, chain);
-        if (!record) {
-            EXPECT_EQ(record.error().kind, ErrorKind::corrupt);
+        Record record;
+        const Result<void> read = read_next_line(lines[i], i, chain, record);
+        if (!read) {
+            EXPECT_EQ(read.error().kind, ErrorKind::corrupt);
             EXPECT_EQ(chain, before);  // stays at the last good line
             return i;
         }
@@ -73,17 +74,18 @@ TEST(ChainFormatTest, LinesLookLikeTheDescription) {
 // T21, P6
 TEST_F(ChainTest, AnyFlippedBitIsFoundInItsLine) {
     Chain before = Chain::start_of(driver.id());
+    Record record;
     for (std::size_t i = 0; i < lines.size(); ++i) {
         for (std::size_t at = 0; at < lines[i].size(); ++at) {
             for (unsigned bit = 0; bit < 8; ++bit) {
                 std::string damaged = lines[i];
                 damaged[at] = static_cast<char>(damaged[at] ^ (1U << bit));
                 Chain chain = before;
-                ASSERT_FALSE(parse_next_line(damaged, i, chain))
+                ASSERT_FALSE(read_next_line(damaged, i, chain, record))
                     << "line " << i << ", byte " << at << ", bit " << bit;
             }
         }
-        ASSERT_TRUE(parse_next_line(lines[i], i, before));
+        ASSERT_TRUE(read_next_line(lines[i], i, before, record));
     }
 }
 
@@ -148,10 +150,11 @@ TEST_F(ChainTest, AWrongSeqIsFoundEvenWithARightChain) {
 
 TEST_F(ChainTest, TheErrorNamesTheSeq) {
     Chain chain = Chain::start_of(driver.id());
-    const Result<Record> record = parse_next_line(lines[1], 0, chain);
-    ASSERT_FALSE(record);
-    EXPECT_EQ(reason_of(record), "broken_chain");
-    EXPECT_NE(record.error().message.find("seq 1"), std::string::npos) << record.error().message;
+    Record record;
+    const Result<void> read = read_next_line(lines[1], 0, chain, record);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(reason_of(read), "broken_chain");
+    EXPECT_NE(read.error().message.find("seq 1"), std::string::npos) << read.error().message;
 }
 
 TEST(ChainFormatTest, AChainIs32LowerCaseHexDigits) {

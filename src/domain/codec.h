@@ -172,7 +172,7 @@ bool read(std::string_view token, T& value) {
         std::optional<std::string> text = read_json_string(token);
         if (!text) return false;
         const bool reserved = std::same_as<T, SessionId> && *text == system_log().text();
-        if (!reserved && !T::parse(*text)) return false;
+        if (!reserved && !T::is_valid(*text)) return false;
         value = T(*std::move(text));
         return true;
     } else if constexpr (std::same_as<T, CallId>) {

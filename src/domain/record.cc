@@ -86,13 +86,18 @@ void append_body(std::string& out, const RecordBody& body) {
 }
 
 Result<Record> parse_record(std::string_view line) {
+    Record record;
+    if (Result<void> read = read_record(line, record); !read) return read.error();
+    return record;
+}
+
+Result<void> read_record(std::string_view line, Record& record) {
     thread_local std::vector<JsonMember> members;
     if (Result<void> split = split_object(line, members); !split) return split.error();
     if (members.size() < 3 || members[0].key != "seq" || members[1].key != "ts" ||
         members[2].key != "kind") {
         return malformed("a record begins with seq, ts and kind");
     }
-    Record record;
     std::string kind;
     if (!codec::read(members[0].value, record.seq) || record.seq == 0) {
         return malformed("seq is not a positive number");
@@ -108,7 +113,7 @@ Result<Record> parse_record(std::string_view line) {
     } else if (!reader(members, record.body)) {
         return malformed("a field of " + kind + " is missing or of another type");
     }
-    return record;
+    return {};
 }
 
 }  // namespace rouse

@@ -751,5 +751,7 @@ void append_body(std::string& out, const RecordBody& body);
 
 // One line without its newline and with or without its chain. corrupt, with what is wrong.
 Result<Record> parse_record(std::string_view line);
+// The same into a record that is used again and again; after an error it is worth nothing.
+Result<void> read_record(std::string_view line, Record& record);
 
 }  // namespace rouse

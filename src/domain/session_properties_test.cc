@@ -64,11 +64,11 @@ RC_GTEST_PROP(SessionProperties, ReplayEqualsTheLiveStateAtEveryPrefix, ()) {
             Chain writer = *chain;
             append_line(line, record.seq, record.at, record.body, writer);
             line.pop_back();
-            const Result<Record> parsed = parse_next_line(line, replayed.last_seq, *chain);
-            RC_ASSERT(parsed.has_value());
-            RC_ASSERT(*parsed == record);
-            fold(replayed, *parsed);
-            transcript.fold(*parsed);
+            Record read;
+            RC_ASSERT(read_next_line(line, replayed.last_seq, *chain, read).has_value());
+            RC_ASSERT(read == record);
+            fold(replayed, read);
+            transcript.fold(read);
 
             const std::string snapshot = to_json(replayed);
             Result<SessionState> restored = from_json<SessionState>(snapshot, "snapshot");

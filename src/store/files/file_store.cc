@@ -20,6 +20,10 @@ using files::SequencedPart;
 // Behind this many bytes of tails the journal waits for the logs.
 constexpr std::size_t kTailsTooLong = 8;
 
+// So much is put into the table at once: little enough that the memory of these batches is still in
+// the CPU's cache when the next ones get it.
+constexpr std::size_t kApplyBytes = 256U << 10U;
+
 CommittedLines lines_of(const SequencedCommit& commit, std::string_view bytes, Cursor cursor) {
     CommittedLines lines{cursor, {}};
     for (const SequencedPart& part : commit.parts) {
@@ -100,7 +104,9 @@ void FileStore::commit(Commit commit, CommitDone done) {
     if (batch) write_batch(batch);
     // Also when the disk was full: somebody may have made room since.
     const bool alone = options_.threads == FileStoreOptions::Threads::none;
-    if (alone && (added || added.error().reason == "disk_full")) keep_house();
+    if (alone && (added || added.error().reason == "disk_full")) {
+        keep_house(Call::by_work);
+    }
 }
 
 // Alone with the disk, the caller writes its commit itself: no thread has to wake up for it. Behind
@@ -226,10 +232,11 @@ void FileStore::apply(Batch& batch, const JournalPosition& position) {
     open_logs_ = table_.open_logs().size();
 }
 
-// Calls the house when much is durable and not in the logs. When they fall far behind, the journal
-// waits for them.
+// Calls the house when there is something to put into the table. When the logs fall far behind, the
+// journal waits for them.
 void FileStore::bound_memory(std::size_t new_bytes) {
-    if (new_bytes < options_.tail_bytes || options_.threads == FileStoreOptions::Threads::none) {
+    if (new_bytes < std::min(options_.tail_bytes, kApplyBytes) ||
+        options_.threads == FileStoreOptions::Threads::none) {
         return;
     }
     {

@@ -100,10 +100,11 @@ class FileStore final : public Store {
     Error disk_full() const;
 
     // Keeping house (file_store_house.cc).
+    enum class Call : std::uint8_t { by_work, by_clock };
     void run_house();
-    void keep_house();
+    void keep_house(Call call);
     enum class Due : std::uint8_t { no, yes, at_rest };
-    Due checkpoint_due();
+    Due checkpoint_due(Call call);
     void prepare_segment();
     Result<void> flush_logs();
     Result<void> write_checkpoint();

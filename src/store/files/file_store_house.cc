@@ -13,7 +13,7 @@ using files::JournalPosition;
 using files::OpenLog;
 using files::SessionIndex;
 
-constexpr std::chrono::milliseconds kIdleTick{250};
+constexpr std::chrono::milliseconds kTick{250};
 constexpr std::chrono::minutes kPendingIndexEvery{1};
 constexpr int kTicksOfRest = 4;
 constexpr std::size_t kManyAtRest = 4;  // a quarter of what may be open
@@ -40,23 +40,27 @@ struct FileStore::LogWrite {
 };
 
 void FileStore::run_house() {
+    using Steady = std::chrono::steady_clock;
+    Steady::time_point tick = Steady::now() + kTick;
     std::unique_lock lock(house_wait_);
     while (!stop_house_) {
-        house_work_.wait_for(lock, kIdleTick, [this] { return stop_house_ || house_called_; });
+        house_work_.wait_until(lock, tick, [this] { return stop_house_ || house_called_; });
         house_called_ = false;
         lock.unlock();
-        keep_house();
+        const bool ticks = Steady::now() >= tick;
+        keep_house(ticks ? Call::by_clock : Call::by_work);
+        if (ticks) tick = Steady::now() + kTick;
         lock.lock();
     }
 }
 
-void FileStore::keep_house() {
+void FileStore::keep_house(Call call) {
     {
         const auto lock = lock_table();
         if (failure_) return;
     }
     if (full_ || journal_.wants_next()) prepare_segment();
-    if (const Due due = checkpoint_due(); due != Due::no) {
+    if (const Due due = checkpoint_due(call); due != Due::no) {
         (void)checkpoint();
         if (due == Due::at_rest) {
             // What a burst of work left behind, so that its memory can be given back.
@@ -66,24 +70,25 @@ void FileStore::keep_house() {
         if (options_.after_checkpoint) options_.after_checkpoint();
         return;
     }
-    if (!write_down_resting()) return;
+    const bool alone = options_.threads == FileStoreOptions::Threads::none;
+    if ((alone || call == Call::by_clock) && !write_down_resting()) return;
     std::size_t tails = 0;
     {
         const auto lock = lock_table();
         if (failure_) return;
         tails = table_.tail_bytes();
     }
-    // With threads, short tails wait for a quarter of a second at most: people read these files.
-    const bool own_threads = options_.threads == FileStoreOptions::Threads::own;
-    if (tails >= options_.tail_bytes || (own_threads && tails > 0)) (void)flush_logs();
+    // Short tails wait for the clock: people read these files.
+    if (tails >= options_.tail_bytes || (call == Call::by_clock && tails > 0)) (void)flush_logs();
 }
 
-FileStore::Due FileStore::checkpoint_due() {
+FileStore::Due FileStore::checkpoint_due(Call call) {
     const auto lock = lock_table();
     if (failure_) return Due::no;
-    const bool rests = applied_ == seen_applied_;
-    ticks_of_rest_ = rests ? ticks_of_rest_ + 1 : 0;
-    seen_applied_ = applied_;
+    if (call == Call::by_clock) {
+        const bool rests = std::exchange(seen_applied_, applied_) == applied_;
+        ticks_of_rest_ = rests ? ticks_of_rest_ + 1 : 0;
+    }
     const std::size_t open = table_.open_logs().size();
     // Open logs cost memory now, and time if the process is killed.
     const bool rests_with_many =

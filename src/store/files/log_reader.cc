@@ -3,16 +3,17 @@
 namespace rouse::files {
 
 Result<void> read_lines(std::string_view text, LogTip& tip, const OnRecord& on_record) {
+    Record record;
     while (!text.empty()) {
         const std::size_t end = text.find('\n');
         if (end == std::string_view::npos) {
             return Error(ErrorKind::corrupt, "torn_line", "the last line has no end");
         }
         const std::string_view line = text.substr(0, end);
-        const Result<Record> record = parse_next_line(line, tip.last, tip.chain);
-        if (!record) return record.error();
-        on_record(*record, line);
-        tip.last = record->seq;
+        const Result<void> read = read_next_line(line, tip.last, tip.chain, record);
+        if (!read) return read;
+        on_record(record, line);
+        tip.last = record.seq;
         tip.bytes += end + 1;
         text.remove_prefix(end + 1);
     }

@@ -32,6 +32,35 @@ std::vector<PendingId> pending_ids(const SessionSummary& session) {
     return ids;
 }
 
+Error log_too_short(const std::string& path, std::uint64_t size, std::uint64_t expected) {
+    return {ErrorKind::corrupt, "log_too_short",
+            path + " has " + std::to_string(size) + " bytes of " + std::to_string(expected)};
+}
+
+// Reads the lines up to `bytes`, a block at a time: a long log does not go through memory as a
+// whole. corrupt: `tip` stands before the line that is damaged.
+Result<void> read_log_lines(Fs& fs, const std::string& path, std::uint64_t bytes, LogTip& tip,
+                            const OnRecord& on_record) {
+    constexpr std::uint64_t kBlock = 64U << 10U;
+    if (bytes == 0) return {};
+    Result<std::unique_ptr<File>> file = fs.open(path, OpenMode::read);
+    if (!file) return file.error();
+    for (std::uint64_t length = kBlock; tip.bytes < bytes;) {
+        const std::uint64_t wanted = std::min(length, bytes - tip.bytes);
+        const Result<std::string> text = (*file)->read_at(tip.bytes, wanted);
+        if (!text) return text.error();
+        const bool at_end = tip.bytes + text->size() == bytes;
+        // Nothing behind the last newline yet, or, at the end, all of it: a line is whole or torn.
+        const std::size_t whole = at_end ? text->size() : text->rfind('\n') + 1;
+        Result<void> read = read_lines(std::string_view(*text).substr(0, whole), tip, on_record);
+        if (!read) return read;
+        if (text->size() < wanted)
+            return log_too_short(path, tip.bytes + text->size() - whole, bytes);
+        length = whole > 0 ? kBlock : length * 4;
+    }
+    return {};
+}
+
 // The system log says nothing about any session's state: its end is all there is to know.
 SessionState system_state(const IndexRow& row) {
     SessionState state;
@@ -49,9 +78,7 @@ Result<std::string> read_log_text(Fs& fs, const std::string& path, std::uint64_t
     if (!file) return file.error();
     Result<std::string> text = (*file)->read_at(0, bytes);
     if (text && text->size() < bytes) {
-        return Error(
-            ErrorKind::corrupt, "log_too_short",
-            path + " has " + std::to_string(text->size()) + " bytes of " + std::to_string(bytes));
+        return log_too_short(path, text->size(), bytes);
     }
     return text;
 }
@@ -88,14 +115,12 @@ Result<OpenLog> LogTable::read_log(const SessionId& id, const IndexRow& row) {
         return log;
     }
     const std::string path = layout_.log(id);
-    const Result<std::string> text = read_log_text(env_.fs, path, row.bytes);
     SessionState& state = log.state.change();
     log.tip = LogTip::start_of(id);
     Result<void> read =
-        text ? read_lines(*text, log.tip,
-                          [&](const Record& record, std::string_view) { fold(state, record); })
-             : Result<void>(text.error());
-    if (!text && text.error().kind == ErrorKind::io) return text.error();
+        read_log_lines(env_.fs, path, row.bytes, log.tip,
+                       [&](const Record& record, std::string_view) { fold(state, record); });
+    if (!read && read.error().kind == ErrorKind::io) return read.error();
     const LogTip expected{row.session.last_seq, *chain, row.bytes};
     if (read && log.tip != expected) {
         read = Error(ErrorKind::corrupt, "wrong_end", "the log does not end where it ended");

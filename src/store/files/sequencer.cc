@@ -1,6 +1,7 @@
 #include "store/files/sequencer.h"
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 
 namespace rouse::files {
 namespace {
@@ -41,48 +42,44 @@ bool deletes_session(const Records& records) {
 
 }  // namespace
 
-Result<Sequencer::End> Sequencer::end_of(const SessionId& log, const FindEnd& find_end) {
-    if (const auto known = ends_.find(log); known != ends_.end()) return known->second;
-    Result<End> end = find_end(log);
-    if (end) ends_.emplace(log, *end);
-    return end;
+Result<Sequencer::End*> Sequencer::end_of(const SessionId& log, const FindEnd& find_end) {
+    if (const auto known = ends_.find(log); known != ends_.end()) return &known->second;
+    const Result<End> end = find_end(log);
+    if (!end) return end.error();
+    return &ends_.emplace(log, *end).first->second;
 }
 
 Result<void> Sequencer::add(Commit& commit, Store::CommitDone& done, const FindEnd& find_end) {
     if (commit.appends.empty()) return invalid("empty_commit", "a commit names at least one log");
     const Timestamp now = clock_.now();
-    std::vector<End> ends;
-    ends.reserve(commit.appends.size());
+    boost::container::small_vector<End*, 4> ends;  // as they are before the commit
     std::string& lines = scratch_;
     lines.clear();
     SequencedCommit sequenced;
     sequenced.parts.reserve(commit.appends.size());
-    for (LogAppend& append : commit.appends) {
-        const auto earlier = std::ranges::find(sequenced.parts, append.log, &SequencedPart::log);
-        if (earlier != sequenced.parts.end()) {
+    for (const LogAppend& append : commit.appends) {
+        const auto first = std::ranges::find(commit.appends, append.log, &LogAppend::log);
+        if (&*first != &append) {
             return invalid("duplicate_log", "a commit names each log once");
         }
-        Result<End> end = end_of(append.log, find_end);
+        const Result<End*> end = end_of(append.log, find_end);
         if (!end) return end.error();
-        if (Result<void> fits = check_expected(append, *end); !fits) return fits;
+        if (Result<void> fits = check_expected(append, **end); !fits) return fits;
 
         SequencedPart part;
-        part.log = append.log;
-        part.first = end->tip.last + 1;
-        part.at = std::max(now, end->at);  // a clock that went back does not take the log along
+        part.tip = (*end)->tip;
+        part.first = part.tip.last + 1;
+        part.at = std::max(now, (*end)->at);  // a clock that went back does not take the log along
         part.lines_at = lines.size();
         for (const RecordBody& body : append.records) {
-            append_line(lines, ++end->tip.last, part.at, body, end->tip.chain);
+            append_line(lines, ++part.tip.last, part.at, body, part.tip.chain);
         }
         part.lines_bytes = lines.size() - part.lines_at;
         if (lines.size() > max_commit_bytes_) {
             return invalid("commit_too_large",
                            "a commit has at most " + std::to_string(max_commit_bytes_) + " bytes");
         }
-        end->tip.bytes += part.lines_bytes;
-        end->at = part.at;
-        end->deleted = deletes_session(append.records);
-        part.tip = end->tip;
+        part.tip.bytes += part.lines_bytes;
         ends.push_back(*end);
         sequenced.parts.push_back(std::move(part));
     }
@@ -90,11 +87,12 @@ Result<void> Sequencer::add(Commit& commit, Store::CommitDone& done, const FindE
     batch_->group.begin_commit(sequenced.parts.size());
     for (std::size_t i = 0; i < sequenced.parts.size(); ++i) {
         SequencedPart& part = sequenced.parts[i];
+        part.log = std::move(commit.appends[i].log);
         batch_->group.add_part(part.log, part.first,
                                std::string_view(lines).substr(part.lines_at, part.lines_bytes));
         part.lines_at = batch_->group.size() - part.lines_bytes;
         part.records = std::move(commit.appends[i].records);
-        ends_[part.log] = ends[i];
+        *ends[i] = {part.tip, part.at, deletes_session(part.records)};
     }
     sequenced.done = std::move(done);
     batch_->commits.push_back(std::move(sequenced));

@@ -67,7 +67,7 @@ class Sequencer {
     void forget(const std::function<bool(const SessionId&, const End&)>& is_durable);
 
  private:
-    Result<End> end_of(const SessionId& log, const FindEnd& find_end);
+    Result<End*> end_of(const SessionId& log, const FindEnd& find_end);
 
     Clock& clock_;
     std::size_t max_commit_bytes_;
