@@ -6,8 +6,14 @@
 
 namespace rouse {
 
+void bound_memory_caches() {
+    constexpr std::size_t kOfAllThreads = 8 << 20;
+    MallocExtension::instance()->SetNumericProperty("tcmalloc.max_total_thread_cache_bytes",
+                                                    kOfAllThreads);
+}
+
 void give_back_memory() {
-    constexpr std::size_t kMuch = 32 << 20;
+    constexpr std::size_t kMuch = 8 << 20;
     MallocExtension* memory = MallocExtension::instance();
     std::size_t free = 0;
     memory->GetNumericProperty("tcmalloc.pageheap_free_bytes", &free);
@@ -20,6 +26,7 @@ void give_back_memory() {
 
 namespace rouse {
 
+void bound_memory_caches() {}
 void give_back_memory() {}
 
 }  // namespace rouse

@@ -388,6 +388,7 @@ class Service {
 Result<void> run_service(Env env, ServiceOptions options) {
     const std::string directory = options.config.store.path;
     if (Result<void> made = make_directories(directory); !made) return made;
+    bound_memory_caches();
     FileStoreOptions store_options;
     store_options.after_checkpoint = give_back_memory;
     Result<std::unique_ptr<FileStore>> opened = FileStore::open(env, directory, store_options);

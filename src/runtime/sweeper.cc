@@ -23,47 +23,35 @@ Sweeper::Sweeper(Clock& clock, asio::any_io_executor loop, OnDue on_due)
     : clock_(clock), loop_(std::move(loop)), on_due_(std::move(on_due)), timer_(loop_) {}
 
 void Sweeper::set(const SessionId& session, std::optional<Timestamp> due) {
-    if (!due) {
-        due_.erase(session);
-        return;
+    const std::pmr::string id(session.text(), &memory_);
+    if (const auto known = due_.find(id); known != due_.end()) {
+        order_.erase({known->second, &known->first});
+        due_.erase(known);
     }
-    due_.insert_or_assign(session, *due);
-    const bool is_first = heap_.empty() || *due < heap_.front().at;
-    heap_.push_back({*due, session});
-    std::ranges::push_heap(heap_, std::greater<>());
-    drop_stale();
+    if (!due) return;
+    const auto added = due_.emplace(id, *due).first;
+    const bool is_first = order_.emplace(*due, &added->first).first == order_.begin();
     if (is_first) timer_.cancel();
-}
-
-void Sweeper::drop_stale() {
-    if (heap_.size() < 2 * due_.size() + 1000) return;
-    heap_.clear();
-    for (const auto& [session, at] : due_)
-        heap_.push_back({at, session});
-    std::ranges::make_heap(heap_, std::greater<>());
 }
 
 std::vector<SessionId> Sweeper::take_due() {
     const Timestamp now = clock_.now();
     std::vector<SessionId> taken;
-    while (!heap_.empty() && heap_.front().at <= now && taken.size() < kSweptAtOnce) {
-        std::ranges::pop_heap(heap_, std::greater<>());
-        Entry entry = std::move(heap_.back());
-        heap_.pop_back();
-        const auto latest = due_.find(entry.session);
-        if (latest == due_.end() || latest->second != entry.at) continue;
-        due_.erase(latest);
-        taken.push_back(std::move(entry.session));
+    while (!order_.empty() && order_.begin()->first <= now && taken.size() < kSweptAtOnce) {
+        const auto first = due_.find(*order_.begin()->second);
+        taken.emplace_back(std::string(first->first));
+        order_.erase(order_.begin());
+        due_.erase(first);
     }
     return taken;
 }
 
 void Sweeper::arm() {
-    if (heap_.empty()) {
+    if (order_.empty()) {
         timer_.expires_at(asio::steady_timer::time_point::max());
         return;
     }
-    const auto left = std::max(Milliseconds(0), heap_.front().at - clock_.now());
+    const auto left = std::max(Milliseconds(0), order_.begin()->first - clock_.now());
     timer_.expires_after(std::min<Milliseconds>(left, kLongestSleep));
 }
 

@@ -1,12 +1,15 @@
 #pragma once
 
-// All deadlines of all sessions: calls that expire, leases that run out, waits that end. One heap
-// and one timer, whatever the number of sessions. On one loop.
+// All deadlines of all sessions: calls that expire, leases that run out, waits that end. One
+// order and one timer, whatever the number of sessions. On one loop.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
+#include <memory_resource>
 #include <optional>
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -30,13 +33,6 @@ class Sweeper final {
     std::size_t size() const { return due_.size(); }
 
  private:
-    struct Entry {
-        Timestamp at;
-        SessionId session;
-        friend bool operator>(const Entry& a, const Entry& b) { return a.at > b.at; }
-    };
-
-    void drop_stale();
     void arm();
     std::vector<SessionId> take_due();
     Task<void> run();
@@ -45,8 +41,12 @@ class Sweeper final {
     boost::asio::any_io_executor loop_;
     OnDue on_due_;
     boost::asio::steady_timer timer_;
-    std::unordered_map<SessionId, Timestamp> due_;
-    std::vector<Entry> heap_;  // may hold entries that due_ has overtaken
+    // A pool, since these live as long as sessions wait: elsewhere they would keep the memory of
+    // what came and went around them.
+    std::pmr::unsynchronized_pool_resource memory_;
+    using Due = std::pmr::unordered_map<std::pmr::string, Timestamp>;
+    Due due_{&memory_};
+    std::pmr::set<std::pair<Timestamp, const std::pmr::string*>> order_{&memory_};  // keys of due_
     bool stopped_ = false;
 };
 

@@ -16,7 +16,7 @@ using files::SessionIndex;
 constexpr std::chrono::milliseconds kTick{250};
 constexpr std::chrono::minutes kPendingIndexEvery{1};
 constexpr int kTicksOfRest = 4;
-constexpr std::size_t kManyAtRest = 4;  // a quarter of what may be open
+constexpr std::uint64_t kBurst = 16;  // so much of what makes a checkpoint due
 
 std::vector<PendingId> no_longer_open(const OpenLog& log) {
     std::vector<PendingId> gone;
@@ -89,13 +89,11 @@ FileStore::Due FileStore::checkpoint_due(Call call) {
         const bool rests = std::exchange(seen_applied_, applied_) == applied_;
         ticks_of_rest_ = rests ? ticks_of_rest_ + 1 : 0;
     }
-    const std::size_t open = table_.open_logs().size();
-    // Open logs cost memory now, and time if the process is killed.
-    const bool rests_with_many =
-        ticks_of_rest_ >= kTicksOfRest && open > options_.open_logs / kManyAtRest;
-    if (rests_with_many) return Due::at_rest;
-    const bool much = journal_.bytes_since(covered_) >= options_.checkpoint_bytes;
-    return much ? Due::yes : Due::no;
+    const std::uint64_t bytes = journal_.bytes_since(covered_);
+    // What a burst of work left open costs memory now, and time if the process is killed.
+    const bool after_burst = bytes >= options_.checkpoint_bytes / kBurst;
+    if (ticks_of_rest_ >= kTicksOfRest && after_burst) return Due::at_rest;
+    return bytes >= options_.checkpoint_bytes ? Due::yes : Due::no;
 }
 
 void FileStore::prepare_segment() {
