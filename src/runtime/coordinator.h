@@ -132,6 +132,10 @@ class Coordinator final {
     class AliasClaim;
     Error refuse_past(const PendingId& id, Error refusal);
     Timestamp now() { return parts_.env.clock.now(); }
+    static RunId run_of(const SessionState& state) {
+        return state.run ? state.run->run_id : RunId();
+    }
+    static inline const Note kNoNote;
 
     Parts parts_;
     IdSource ids_;

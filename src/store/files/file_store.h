@@ -41,7 +41,7 @@ struct FileStoreOptions {
     std::uint64_t reserve_bytes = limits::kReserveBytes;
     Milliseconds journal_kept = limits::kJournalKept;
     std::uint64_t journal_kept_bytes = limits::kJournalSegmentBytes;
-    std::function<void()> after_checkpoint = {};  // by its own thread
+    std::function<void()> on_rest = {};  // a burst of work is over; by a thread of the store
 };
 
 class FileStore final : public Store {

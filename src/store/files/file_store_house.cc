@@ -62,12 +62,13 @@ void FileStore::keep_house(Call call) {
     if (full_ || journal_.wants_next()) prepare_segment();
     if (const Due due = checkpoint_due(call); due != Due::no) {
         (void)checkpoint();
-        if (due == Due::at_rest) {
+        if (due == Due::yes) return;
+        {
             // What a burst of work left behind, so that its memory can be given back.
             const auto lock = lock_table();
             table_.forget_states();
         }
-        if (options_.after_checkpoint) options_.after_checkpoint();
+        if (options_.on_rest) options_.on_rest();
         return;
     }
     const bool alone = options_.threads == FileStoreOptions::Threads::none;
