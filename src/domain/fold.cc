@@ -281,7 +281,7 @@ struct Folder {
         for (const MessageId& id : r.message_ids) {
             const auto row = std::ranges::find(state.mail, id, &MailRow::message_id);
             if (row == state.mail.end()) continue;
-            if (state.run && row->hops >= state.run->hops) {
+            if (state.run && !row->chain_id.empty() && row->hops >= state.run->hops) {
                 state.run->chain_id = row->chain_id;
                 state.run->hops = row->hops;
             }

@@ -10,6 +10,9 @@
 namespace rouse {
 namespace {
 
+constexpr std::string_view kMailroom = "the mailroom";
+constexpr std::string_view kNotGot = " did not get this message: ";
+
 InboxReceived received(const Letter& letter, const std::string& stopped) {
     InboxReceived record;
     record.message_id = letter.message_id;
@@ -108,14 +111,18 @@ InboxReceived returned_letter(const Letter& letter, const MessageId& id, const M
                               const std::string& why) {
     InboxReceived back;
     back.message_id = id;
-    back.from = "the mailroom";
-    back.text = to.name + " did not get this message: " + why;
+    back.from = kMailroom;
+    back.text = to.name + std::string(kNotGot) + why;
     back.reply_to = letter.message_id;
     back.quote = utf8_head(letter.text, limits::kLetterQuoteBytes);
     back.quiet = true;
-    back.chain_id = letter.chain_id;
-    back.hops = letter.hops;
-    return back;
+    return back;  // of no chain: it is not another agent that caused it
+}
+
+bool is_returned_letter(const InboxReceived& received, const Letter& letter,
+                        const MailAddress& to) {
+    return received.reply_to == letter.message_id && received.from == kMailroom &&
+           received.text.starts_with(to.name + std::string(kNotGot));
 }
 
 const PendingCall* find_call_for_reply(const SessionState& asker, const MessageId& message) {
@@ -156,6 +163,14 @@ const MailRow* find_waking_mail(const SessionState& state) {
         return !row.presented && row.wakes && !(failed && row.offered);
     });
     return found == state.mail.end() ? nullptr : &*found;
+}
+
+std::vector<const MailRow*> find_withheld_mail(const SessionState& state) {
+    std::vector<const MailRow*> rows;
+    for (const MailRow& row : state.mail) {
+        if (row.stopped && !row.presented && !row.offered) rows.push_back(&row);
+    }
+    return rows;
 }
 
 std::string render_mail(const std::vector<InboxReceived>& letters,

@@ -83,6 +83,7 @@ Result<DeliveryPlan> plan_delivery(const SessionState& recipient, const Letter& 
 // What tells the sender that somebody did not get it.
 InboxReceived returned_letter(const Letter& letter, const MessageId& id, const MailAddress& to,
                               const std::string& why);
+bool is_returned_letter(const InboxReceived& received, const Letter& letter, const MailAddress& to);
 
 // The call that waits for the answer to that message, if there is one.
 const PendingCall* find_call_for_reply(const SessionState& asker, const MessageId& message);
@@ -94,6 +95,8 @@ std::vector<SessionId> asked_by(const SessionState& session);
 // Mail that has not been seen and may start a run by itself. After a run that failed only what came
 // during it may: what was there before had its run.
 const MailRow* find_waking_mail(const SessionState& state);
+// Mail of a stopped chain that came during the run, and that no run could show yet.
+std::vector<const MailRow*> find_withheld_mail(const SessionState& state);
 
 // What the agent is shown of letters that it has not seen yet.
 std::string render_mail(const std::vector<InboxReceived>& letters,

@@ -109,6 +109,44 @@ TEST_F(MailTest, AFullInboxAndADeletedSessionTakeNothing) {
     EXPECT_EQ(deliver(letter()).error().reason, "session_gone");
 }
 
+TEST_F(MailTest, BeyondALimitTheNextRunShowsItAndNotTheOneUnderWay) {
+    driver.begin();
+    driver.commit(deliver(letter(), "hops")->records);
+    ASSERT_EQ(driver.state().mail.size(), 1U);
+    EXPECT_FALSE(driver.state().mail[0].may_be_shown());
+    EXPECT_EQ(find_waking_mail(driver.state()), nullptr);
+    EXPECT_EQ(find_withheld_mail(driver.state()).size(), 1U);  // for when its chain goes on
+    driver.commit(driver.complete());
+    driver.begin();
+    EXPECT_TRUE(driver.state().mail[0].may_be_shown());
+    EXPECT_TRUE(find_withheld_mail(driver.state()).empty());
+}
+
+TEST_F(MailTest, AfterARunThatFailedOnlyWhatCameDuringItWakes) {
+    driver.begin();
+    driver.commit(deliver(letter())->records);
+    driver.commit(Records{RunFailed{driver.state().run->run_id, "refused", {}}});
+    EXPECT_NE(find_waking_mail(driver.state()), nullptr);
+    driver.commit(Records{RunStarted{RunId("run_2"), driver.boot(), {}, {}, {}, {}}});
+    driver.commit(Records{RunFailed{RunId("run_2"), "refused", {}}});
+    EXPECT_EQ(find_waking_mail(driver.state()), nullptr);
+}
+
+TEST_F(MailTest, ALetterThatComesBackIsOfNoChain) {
+    driver.begin();
+    const Letter sent = letter();
+    const InboxReceived back = returned_letter(sent, MessageId("msg_7"), sent.to[0], "it is full");
+    EXPECT_EQ(back.text, "review did not get this message: it is full");
+    EXPECT_TRUE(is_returned_letter(back, sent, sent.to[0]));
+    EXPECT_FALSE(is_returned_letter(back, sent, {SessionId("sess_x"), "rev"}));
+    driver.commit(Records{back});
+    EXPECT_EQ(find_waking_mail(driver.state()), nullptr);
+    driver.commit(Records{
+        InboxPresented{{MessageId("msg_7")}, driver.state().run->run_id, "it came back", {}}});
+    EXPECT_EQ(driver.state().run->hops, 0U);
+    EXPECT_EQ(driver.state().run->chain_id, "");
+}
+
 TEST_F(MailTest, PresentedAndHandledAreSeparateFacts) {
     driver.begin();
     Letter asks = letter();

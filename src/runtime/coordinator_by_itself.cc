@@ -131,7 +131,11 @@ Task<void> Coordinator::continue_all(std::vector<SessionId> sessions) {
         const std::optional<Interruption>& interruption = (*state)->recovery.interruption;
         if (!interruption || interruption->exhausted) continue;
         const Result<Reply> continued = co_await go_on(session, kNoNote);
-        if (continued) continue;
+        if (continued) {
+            // It may be a child whose parent gave up meanwhile.
+            if ((*state)->parent) met_parents_.push_back((*state)->parent->session_id);
+            continue;
+        }
         parts_.env.log.warn("recovery.not_continued",
                             {{"session", session.text()}, {"error", continued.error().message}});
     }

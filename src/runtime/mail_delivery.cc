@@ -157,8 +157,17 @@ void SessionCompanions::wake_for_mail(Work& work) {
         fold(then, Record{then.last_seq + 1, clamped(then, env_.clock.now()), record});
     const bool ended =
         then.run && then.run->outcome && *then.run->outcome != RunOutcome::interrupted;
+    if (!ended || then.deleted) return;
     const MailRow* row = find_waking_mail(then);
-    if (!ended || then.deleted || row == nullptr) return;
+    if (row == nullptr) {
+        // A person may have let its chain go on while the run was under way.
+        const std::vector<const MailRow*> withheld = find_withheld_mail(then);
+        const auto free = std::ranges::find_if(withheld, [&](const MailRow* mail) {
+            return chain_limit(work, mail->chain_id, mail->hops).empty();
+        });
+        if (free == withheld.end()) return;
+        row = *free;
+    }
     if (!row->from.empty()) {
         const std::string stopped = chain_limit(work, row->chain_id, row->hops);
         if (!stopped.empty()) {

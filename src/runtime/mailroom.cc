@@ -14,8 +14,13 @@ namespace {
 
 constexpr int kMailTries = 1000;  // a log that moves so often is moved by a fault of ours
 
+// Planned on what does not hold any more: it can be planned again. Whoever was deleted meanwhile
+// shows as such soon.
 bool moved(const Result<Committed>& done, int tries) {
-    return !done && done.error().reason == "log_moved" && tries < kMailTries;
+    constexpr int kGoneTries = 20;
+    if (done) return false;
+    if (done.error().reason == "session_gone") return tries < kGoneTries;
+    return done.error().reason == "log_moved" && tries < kMailTries;
 }
 
 std::string stops_json(const std::vector<MailStop>& stops) {
@@ -112,20 +117,34 @@ void Mailroom::start() {
     }
 }
 
-bool Mailroom::has(const SessionId& session, const MessageId& message) const {
+std::vector<InboxReceived> Mailroom::received(const SessionId& session) const {
+    std::vector<InboxReceived> letters;
     const Result<std::vector<Record>> log = read_records(*parts_.store, session);
-    if (!log) return true;  // gone: nothing more to do
-    return std::ranges::any_of(*log, [&](const Record& record) {
-        const auto* letter = std::get_if<InboxReceived>(&record.body);
-        return letter != nullptr && letter->message_id == message;
-    });
+    if (!log) return letters;
+    for (const Record& record : *log) {
+        if (const auto* letter = std::get_if<InboxReceived>(&record.body)) {
+            letters.push_back(*letter);
+        }
+    }
+    return letters;
 }
 
 Task<void> Mailroom::carry_all(Letter letter, bool again) {
     Letter part = letter;
     part.to.clear();
+    std::vector<InboxReceived> returned;
+    if (again && letter.from) returned = received(letter.from->session_id);
+    const auto is_done = [&](const MailAddress& to) {
+        return std::ranges::any_of(returned,
+                                   [&](const InboxReceived& back) {
+                                       return is_returned_letter(back, letter, to);
+                                   }) ||
+               std::ranges::any_of(received(to.session_id), [&](const InboxReceived& one) {
+                   return one.message_id == letter.message_id;
+               });
+    };
     for (const MailAddress& to : letter.to) {
-        if (again && has(to.session_id, letter.message_id)) continue;
+        if (again && is_done(to)) continue;
         part.to.push_back(to);
         if (part.to.size() < limits::kLettersAtOnce) continue;
         if (const Result<void> done = co_await deliver(part); !done) co_return;

@@ -51,7 +51,7 @@ class Mailroom final {
  private:
     Task<void> carry_all(Letter letter, bool again);
     Task<Result<void>> deliver(Letter part);
-    bool has(const SessionId& session, const MessageId& message) const;
+    std::vector<InboxReceived> received(const SessionId& session) const;
     // Plans until no log that it reads moves meanwhile.
     using Plan = std::function<Companions::Then(Commit&)>;
     Task<Result<void>> commit(Plan plan);

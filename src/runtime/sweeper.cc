@@ -30,8 +30,8 @@ void Sweeper::set(const SessionId& session, std::optional<Timestamp> due) {
     }
     if (!due) return;
     const auto added = due_.emplace(id, *due).first;
-    const bool is_first = order_.emplace(*due, &added->first).first == order_.begin();
-    if (is_first) timer_.cancel();
+    const auto place = order_.emplace(*due, &added->first).first;
+    if (place == order_.begin()) timer_.cancel();
 }
 
 std::vector<SessionId> Sweeper::take_due() {

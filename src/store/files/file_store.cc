@@ -249,7 +249,7 @@ void FileStore::bound_memory(std::size_t new_bytes) {
 
 void FileStore::pace() const {
     constexpr std::chrono::milliseconds kLongest{50};
-    const std::size_t too_many = 4 * options_.open_logs;
+    const std::size_t too_many = std::max<std::size_t>(1, 4 * options_.open_logs);
     const std::size_t open = open_logs_;
     if (open <= too_many || options_.threads == FileStoreOptions::Threads::none) return;
     std::this_thread::sleep_for(std::min<std::chrono::microseconds>(

@@ -367,6 +367,7 @@ void LogTable::retire(const SessionId& id) {
     if (!index_.deleted_at(id) && found->second.tip.last > 0 && id != system_log()) {
         cache_.put(id, {std::move(found->second.state), found->second.tip});
     }
+    tail_bytes_ -= found->second.tail.size();  // of a deleted one
     open_.erase(found);
 }
 
