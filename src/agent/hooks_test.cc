@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Sessions, HooksTest,
 HookVerdict go_on(HookContext&) {
     return HookVerdict::go_on();
 }
-std::function<HookVerdict(HookContext&)> aborting(std::string why) {
+std::function<HookVerdict(HookContext&)> aborting(const std::string& why) {
     return [why](HookContext&) { return HookVerdict::abort(why); };
 }
 

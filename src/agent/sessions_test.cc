@@ -273,7 +273,8 @@ TEST_P(SessionsTest, CodeOfTheUsersThatThrowsDoesNotBlockTheSession) {
         }
         try {
             EXPECT_FALSE(agent->respond_and_wait(request)) << turns;
-        } catch (const std::runtime_error&) {
+        } catch (const std::runtime_error& thrown) {
+            EXPECT_TRUE(std::string_view(thrown.what()).starts_with("a bug")) << thrown.what();
         }
         TurnResult next = send(message("Next", session_));
         ASSERT_TRUE(next) << turns << ": " << next.error().message;

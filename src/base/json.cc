@@ -6,6 +6,7 @@
 #include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <cmath>
+#include <span>
 
 #include "base/limits.h"
 
@@ -134,10 +135,10 @@ bool is_special(char c) {
 
 // A loop that the compiler makes into vector instructions.
 template <std::size_t kSize>
-bool block_needs_escape(const char* block) {
+bool block_needs_escape(std::span<const char, kSize> block) {
     unsigned char found = 0;
-    for (std::size_t i = 0; i < kSize; ++i)
-        found |= static_cast<unsigned char>(is_special(block[i]));
+    for (const char c : block)
+        found |= static_cast<unsigned char>(is_special(c));
     return found != 0;
 }
 
@@ -148,15 +149,15 @@ bool needs_escape(std::string_view text) {
     constexpr std::size_t kLarge = 64;
     if (text.size() < kSmall) return std::ranges::any_of(text, is_special);
     while (text.size() >= kLarge) {
-        if (block_needs_escape<kLarge>(text.data())) return true;
+        if (block_needs_escape(std::span<const char>(text).first<kLarge>())) return true;
         text.remove_prefix(kLarge);
     }
     // What was looked at already is harmless to look at again.
     const char* const end = text.data() + text.size();
     for (const char* at = text.data(); at + kSmall < end; at += kSmall) {
-        if (block_needs_escape<kSmall>(at)) return true;
+        if (block_needs_escape(std::span<const char, kSmall>(at, kSmall))) return true;
     }
-    return block_needs_escape<kSmall>(end - kSmall);
+    return block_needs_escape(std::span<const char, kSmall>(end - kSmall, kSmall));
 }
 
 }  // namespace

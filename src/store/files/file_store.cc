@@ -40,14 +40,14 @@ FileStore::FileStore(Env env, files::Layout layout, FileStoreOptions options,
                      std::unique_ptr<FileLock> lock)
     : env_(env),
       layout_(std::move(layout)),
-      options_(options),
+      options_(std::move(options)),
       lock_(std::move(lock)),
       journal_(env, layout_,
-               {options.segment_bytes, options.journal_kept, options.journal_kept_bytes}),
+               {options_.segment_bytes, options_.journal_kept, options_.journal_kept_bytes}),
       // A commit has to fit into a segment with its headers.
       sequencer_(env.clock,
-                 std::min<std::size_t>(limits::kCommitBytes, options.segment_bytes * 3 / 4)),
-      table_(env, layout_, options.cache_bytes) {}
+                 std::min<std::size_t>(limits::kCommitBytes, options_.segment_bytes * 3 / 4)),
+      table_(env, layout_, options_.cache_bytes) {}
 
 FileStore::~FileStore() {
     (void)close();

@@ -287,7 +287,7 @@ Result<std::unique_ptr<FileStore>> FileStore::open(Env env, const std::string& d
     if (!lock) return lock.error();
     if (Result<void> right = check_format(env.fs, layout); !right) return right.error();
     std::unique_ptr<FileStore> store(
-        new FileStore(env, std::move(layout), options, *std::move(lock)));
+        new FileStore(env, std::move(layout), std::move(options), *std::move(lock)));
     if (Result<void> opened = Opener(*store).run(); !opened) {
         store->fail(opened.error());  // so that closing it writes nothing
         return opened.error();
