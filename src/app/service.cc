@@ -170,6 +170,7 @@ class Service {
     }
 
     void on_commit(const CommittedLines& committed) { hub_.on_commit(committed); }
+    void on_group(const SyncedGroup& group) { metrics_.group(group.commits, group.took); }
 
  private:
     std::string token_path() const { return options_.config.store.path + "/token"; }
@@ -389,14 +390,17 @@ Result<void> run_service(Env env, ServiceOptions options) {
     const std::string directory = options.config.store.path;
     if (Result<void> made = make_directories(directory); !made) return made;
     bound_memory_caches();
+    std::atomic<Service*> listening = nullptr;
     FileStoreOptions store_options;
+    store_options.on_group = [&](const SyncedGroup& group) {
+        if (Service* service = listening) service->on_group(group);
+    };
     store_options.on_rest = give_back_memory;
     Result<std::unique_ptr<FileStore>> opened = FileStore::open(env, directory, store_options);
     if (!opened) return opened.error();
     const std::shared_ptr<FileStore> store = *std::move(opened);
     const Result<std::string> token = open_token(env, directory + "/token");
     if (!token) return token.error();
-    std::atomic<Service*> listening = nullptr;
     store->listen([&](const CommittedLines& committed) {
         if (Service* service = listening) service->on_commit(committed);
     });

@@ -152,12 +152,13 @@ void SessionCompanions::close_questions(Work& work, const std::string& last_word
 
 // Mail that came too late for the last context of the run that ends here.
 void SessionCompanions::wake_for_mail(Work& work) {
-    SessionState then = work.after;
+    const SessionState& after = work.after;
+    const bool ended =
+        after.run && after.run->outcome && *after.run->outcome != RunOutcome::interrupted;
+    if (!ended || after.deleted || (after.mail.empty() && work.more.empty())) return;
+    SessionState then = after;
     for (const RecordBody& record : work.more)
         fold(then, Record{then.last_seq + 1, clamped(then, env_.clock.now()), record});
-    const bool ended =
-        then.run && then.run->outcome && *then.run->outcome != RunOutcome::interrupted;
-    if (!ended || then.deleted) return;
     const MailRow* row = find_waking_mail(then);
     if (row == nullptr) {
         // A person may have let its chain go on while the run was under way.

@@ -46,6 +46,19 @@ struct Metrics::Families {
             .Register(registry)
             .Add({}, prometheus::Histogram::BucketBoundaries{0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                              0.025, 0.05, 0.1, 0.25, 1, 5, 30});
+    prometheus::Histogram& commit_latency =
+        BuildHistogram()
+            .Name("rouse_commit_seconds")
+            .Help("From the first commit of a group until all of them are on disk")
+            .Register(registry)
+            .Add({}, prometheus::Histogram::BucketBoundaries{0.0001, 0.00025, 0.0005, 0.001, 0.0025,
+                                                             0.005, 0.01, 0.025, 0.05, 0.1, 0.5});
+    prometheus::Histogram& group_size =
+        BuildHistogram()
+            .Name("rouse_commit_group_size")
+            .Help("Commits that one sync made durable")
+            .Register(registry)
+            .Add({}, prometheus::Histogram::BucketBoundaries{1, 2, 4, 8, 16, 32, 64, 128, 256});
     prometheus::Family<prometheus::Gauge>& waits =
         BuildGauge().Name("rouse_waits").Help("Open waits by kind").Register(registry);
     prometheus::Family<prometheus::Gauge>& oldest = BuildGauge()
@@ -123,6 +136,11 @@ void Metrics::request(std::string_view method, int status, std::chrono::nanoseco
             {{"method", std::string(method)}, {"status", std::to_string(status)}});
     }
     counter->Increment();
+}
+
+void Metrics::group(std::size_t commits, std::chrono::nanoseconds took) {
+    families_->commit_latency.Observe(std::chrono::duration<double>(took).count());
+    families_->group_size.Observe(static_cast<double>(commits));
 }
 
 void Metrics::duplicate_refused() {

@@ -20,6 +20,8 @@ class Metrics final {
     // The records of a commit of one session, as indexes of RecordBody.
     void count(const std::vector<std::size_t>& kinds);
     void request(std::string_view method, int status, std::chrono::nanoseconds took);
+    // A sync that made so many commits durable, and how long the first of them waited for it.
+    void group(std::size_t commits, std::chrono::nanoseconds took);
     void duplicate_refused();
     void recovered(std::uint64_t waiting, std::uint64_t expired, std::uint64_t interrupted,
                    std::uint64_t redriven);

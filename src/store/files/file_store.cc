@@ -87,6 +87,7 @@ Result<files::Sequencer::End> FileStore::find_end(const SessionId& log) {
 void FileStore::commit(Commit commit, CommitDone done) {
     Result<void> added;
     std::shared_ptr<Batch> batch;
+    bool wakes = false;
     {
         const std::lock_guard lock(sequencing_);
         added = refusal(commit.urgency);
@@ -96,10 +97,12 @@ void FileStore::commit(Commit commit, CommitDone done) {
         }
         if (added && options_.threads == FileStoreOptions::Threads::none) {
             batch = sequencer_.take();
-        } else if (added && !syncing_) {
-            work_.notify_one();
+        } else {
+            wakes = added && !syncing_;
         }
     }
+    // Without the lock, which whoever wakes up takes first.
+    if (wakes) work_.notify_one();
     if (!added) done(added.error());
     if (batch) write_batch(batch);
     // Also when the disk was full: somebody may have made room since.
@@ -179,6 +182,9 @@ void FileStore::write_batch(const std::shared_ptr<Batch>& batch) {
             const std::lock_guard lock(durable_mutex_);
             durable_.push_back({batch, *position});
             waiting = durable_bytes_ += batch->group.size();
+        }
+        if (options_.on_group) {
+            options_.on_group({batch->commits.size(), env_.clock.monotonic() - batch->begun});
         }
         bound_memory(waiting);
         pace();

@@ -29,6 +29,12 @@
 
 namespace rouse {
 
+// What one sync has made durable.
+struct SyncedGroup {
+    std::size_t commits = 0;
+    std::chrono::nanoseconds took{};  // from the arrival of the first of them
+};
+
 struct FileStoreOptions {
     enum class Threads : std::uint8_t { own, none };
     Threads threads = Threads::own;
@@ -41,6 +47,8 @@ struct FileStoreOptions {
     std::uint64_t reserve_bytes = limits::kReserveBytes;
     Milliseconds journal_kept = limits::kJournalKept;
     std::uint64_t journal_kept_bytes = limits::kJournalSegmentBytes;
+    // By threads that write; quick.
+    std::function<void(const SyncedGroup&)> on_group = {};
     std::function<void()> on_rest = {};  // a burst of work is over; by a thread of the store
 };
 

@@ -84,6 +84,7 @@ Result<void> Sequencer::add(Commit& commit, Store::CommitDone& done, const FindE
         sequenced.parts.push_back(std::move(part));
     }
 
+    if (empty()) batch_->begun = clock_.monotonic();
     batch_->group.begin_commit(sequenced.parts.size());
     for (std::size_t i = 0; i < sequenced.parts.size(); ++i) {
         SequencedPart& part = sequenced.parts[i];

@@ -37,6 +37,7 @@ struct SequencedCommit {
 struct Batch {
     GroupBuilder group;
     std::vector<SequencedCommit> commits;
+    std::chrono::nanoseconds begun{};  // when the first commit came, by the monotonic clock
 };
 
 class Sequencer {
