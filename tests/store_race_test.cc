@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <thread>
 
 #include "base/id_source.h"
@@ -24,8 +25,7 @@ class StoreRaceTest : public ::testing::Test {
     }
     ~StoreRaceTest() override { std::filesystem::remove_all(directory_); }
 
-    std::unique_ptr<FileStore> open() {
-        FileStoreOptions options;
+    std::unique_ptr<FileStore> open(FileStoreOptions options = {}) {
         options.segment_bytes = 256 << 10;
         options.checkpoint_bytes = 128 << 10;
         options.open_logs = 8;
@@ -148,6 +148,29 @@ TEST_F(StoreRaceTest, OfManyCommitsThatExpectTheSameEndOneWins) {
         ASSERT_EQ(won, 1);
         ASSERT_EQ(answered, kRacers);
     }
+}
+
+TEST_F(StoreRaceTest, ABurstIsClearedAwayThoughItsLastCheckpointCameAtItsEnd) {
+    std::promise<void> promise;
+    std::future<void> rests = promise.get_future();
+    std::atomic<bool> burst_is_over = false;
+    FileStoreOptions options;
+    options.on_rest = [&, told = false]() mutable {
+        if (burst_is_over && !std::exchange(told, true)) promise.set_value();
+    };
+    auto store = open(std::move(options));
+    IdSource ids(clock_, random_);
+    SessionCreated created;
+    created.id = ids.make<SessionId>();
+    ASSERT_TRUE(store->commit_and_wait(make_commit(created.id, 0, {created})));
+    for (int i = 0; i < 100; ++i) {
+        const MessageUser message{
+            ids.make<MessageId>(), text_content(std::string(1000, 'x')), false, {}};
+        ASSERT_TRUE(store->commit_and_wait(make_commit(created.id, std::nullopt, {message})));
+    }
+    ASSERT_TRUE(store->checkpoint());
+    burst_is_over = true;
+    EXPECT_EQ(rests.wait_for(std::chrono::seconds(60)), std::future_status::ready);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 // What was used is told from the conversation itself, so a script goes on where it was after a
 // restart.
 
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -94,9 +95,14 @@ class ScriptedModel final : public Model {
     void catch_up(const ModelRequest& request, Progress& progress) const;
     Result<std::pair<const ScriptEntry*, std::size_t>> next_entry(const ModelRequest& request);
 
+    Progress& progress_of(const SessionId& session);
+
     std::vector<ScriptEntry> script_;
-    std::mutex mutex_;
-    std::unordered_map<SessionId, Progress> progress_;
+    std::mutex mutex_;  // for the two below
+    // Of the sessions that asked last, the latest first. Others are told from their conversations.
+    using Sessions = std::list<std::pair<SessionId, Progress>>;
+    Sessions latest_;
+    std::unordered_map<SessionId, Sessions::iterator> by_session_;
 };
 
 }  // namespace rouse

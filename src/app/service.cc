@@ -170,6 +170,12 @@ class Service {
     }
 
     void on_commit(const CommittedLines& committed) { hub_.on_commit(committed); }
+    void on_rest() {
+        asio::post(work_, [this] {
+            driver_.forget_idle();
+            give_back_memory();
+        });
+    }
     void on_group(const SyncedGroup& group) { metrics_.group(group.commits, group.took); }
 
  private:
@@ -395,7 +401,10 @@ Result<void> run_service(Env env, ServiceOptions options) {
     store_options.on_group = [&](const SyncedGroup& group) {
         if (Service* service = listening) service->on_group(group);
     };
-    store_options.on_rest = give_back_memory;
+    store_options.on_rest = [&] {
+        give_back_memory();
+        if (Service* service = listening) service->on_rest();
+    };
     Result<std::unique_ptr<FileStore>> opened = FileStore::open(env, directory, store_options);
     if (!opened) return opened.error();
     const std::shared_ptr<FileStore> store = *std::move(opened);

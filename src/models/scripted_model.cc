@@ -168,11 +168,27 @@ void ScriptedModel::catch_up(const ModelRequest& request, Progress& progress) co
     }
 }
 
+ScriptedModel::Progress& ScriptedModel::progress_of(const SessionId& session) {
+    constexpr std::size_t kRemembered = 100;
+    const auto [known, is_new] = by_session_.try_emplace(session);
+    if (is_new) {
+        latest_.emplace_front(session, Progress{});
+        known->second = latest_.begin();
+    } else {
+        latest_.splice(latest_.begin(), latest_, known->second);
+    }
+    if (latest_.size() > kRemembered) {
+        by_session_.erase(latest_.back().first);
+        latest_.pop_back();
+    }
+    return latest_.front().second;
+}
+
 Result<std::pair<const ScriptEntry*, std::size_t>> ScriptedModel::next_entry(
     const ModelRequest& request) {
     const std::lock_guard lock(mutex_);
     Progress alone;
-    Progress& progress = request.session_id.empty() ? alone : progress_[request.session_id];
+    Progress& progress = request.session_id.empty() ? alone : progress_of(request.session_id);
     const Conversation whole(request);
     // A turn that failed was dropped: what it used stays used.
     progress.seen = std::min(progress.seen, whole.size());

@@ -166,6 +166,17 @@ TEST(ScriptedModelTest, TwoSessionsDoNotUseUpEachOthersEntries) {
     EXPECT_EQ(first.user("b"), "a:two 2");
 }
 
+TEST(ScriptedModelTest, ASessionGoesOnAfterManyOthersHaveAsked) {
+    const auto model = script("{\"say\":\"one\"}\n{\"say\":\"two\"}");
+    Talk talk{model, SessionId("sess_A")};
+    EXPECT_EQ(talk.user("hello"), "a:one");
+    for (int i = 0; i < 2000; ++i) {
+        Talk other{model, SessionId("sess_" + std::to_string(i))};
+        ASSERT_EQ(other.user("hello"), "a:one");
+    }
+    EXPECT_EQ(talk.user("and?"), "a:two");
+}
+
 TEST(ScriptedModelTest, ANewModelGoesOnWhereTheScriptWas) {
     constexpr std::string_view text = R"({"when":{"user":"b"},"say":"B"}
 {"say":"one","repeat":false}

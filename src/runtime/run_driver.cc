@@ -39,6 +39,14 @@ void SessionCache::erase(const SessionId& id) {
     index_.erase(found);
 }
 
+void SessionCache::erase_unused() {
+    std::erase_if(index_, [&](const auto& entry) {
+        if (entry.second->use_count() > 1) return false;
+        order_.erase(entry.second);
+        return true;
+    });
+}
+
 // ---- the driver -----------------------------------------------------------------------------
 
 RunDriver::RunDriver(Parts parts)

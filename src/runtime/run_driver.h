@@ -32,6 +32,7 @@ class SessionCache {
     std::shared_ptr<DurableSession> find(const SessionId& id);
     void put(std::shared_ptr<DurableSession> session);
     void erase(const SessionId& id);
+    void erase_unused();  // all that nobody works on
 
  private:
     using Order = std::list<std::shared_ptr<DurableSession>>;
@@ -66,6 +67,8 @@ class RunDriver final {
     // The run was ended by somebody else: whoever works on it stops. Others of the session go on.
     void stop(const SessionId& session, const RunId& run);
     void forget(const SessionId& session) { cache_.erase(session); }
+    // Conversations that can be read again; for when there is nothing to do.
+    void forget_idle() { cache_.erase_unused(); }
 
     // When the run has ended or parked, by a record behind `after`; nothing when the time is over.
     Task<Result<std::optional<RunReport>>> wait(SessionId session, RunId run, Seq after,

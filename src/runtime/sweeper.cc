@@ -23,7 +23,7 @@ Sweeper::Sweeper(Clock& clock, asio::any_io_executor loop, OnDue on_due)
     : clock_(clock), loop_(std::move(loop)), on_due_(std::move(on_due)), timer_(loop_) {}
 
 void Sweeper::set(const SessionId& session, std::optional<Timestamp> due) {
-    const std::pmr::string id(session.text(), &memory_);
+    const Name id(session.text());
     if (const auto known = due_.find(id); known != due_.end()) {
         order_.erase({known->second, &known->first});
         due_.erase(known);
@@ -39,7 +39,7 @@ std::vector<SessionId> Sweeper::take_due() {
     std::vector<SessionId> taken;
     while (!order_.empty() && order_.begin()->first <= now && taken.size() < kSweptAtOnce) {
         const auto first = due_.find(*order_.begin()->second);
-        taken.emplace_back(std::string(first->first));
+        taken.emplace_back(std::string(first->first.data(), first->first.size()));
         order_.erase(order_.begin());
         due_.erase(first);
     }

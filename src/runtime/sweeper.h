@@ -5,6 +5,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/static_string/static_string.hpp>
 #include <functional>
 #include <memory_resource>
 #include <optional>
@@ -44,9 +45,16 @@ class Sweeper final {
     // A pool, since these live as long as sessions wait: elsewhere they would keep the memory of
     // what came and went around them.
     std::pmr::unsynchronized_pool_resource memory_;
-    using Due = std::pmr::unordered_map<std::pmr::string, Timestamp>;
+    static constexpr std::size_t kLongestId = 31;
+    using Name = boost::static_strings::static_string<kLongestId>;
+    struct Hash {
+        std::size_t operator()(const Name& name) const {
+            return std::hash<std::string_view>{}({name.data(), name.size()});
+        }
+    };
+    using Due = std::pmr::unordered_map<Name, Timestamp, Hash>;
     Due due_{&memory_};
-    std::pmr::set<std::pair<Timestamp, const std::pmr::string*>> order_{&memory_};  // keys of due_
+    std::pmr::set<std::pair<Timestamp, const Name*>> order_{&memory_};  // keys of due_
     bool stopped_ = false;
 };
 

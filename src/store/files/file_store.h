@@ -155,10 +155,11 @@ class FileStore final : public Store {
     // Locks the table with everything in it that is durable.
     [[nodiscard]] std::unique_lock<std::mutex> lock_table();
 
-    std::mutex table_mutex_;  // for the four below; taken by lock_table() alone
+    std::mutex table_mutex_;  // for all up to failure_; taken by lock_table() alone
     files::LogTable table_;
     files::JournalPosition applied_;
     files::JournalPosition covered_;       // by the last checkpoint
+    files::JournalPosition rested_;        // when a burst of work was last cleared away
     files::JournalPosition seen_applied_;  // at the last tick of the house
     int ticks_of_rest_ = 0;
     std::atomic<std::size_t> open_logs_ = 0;

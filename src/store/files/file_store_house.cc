@@ -67,6 +67,7 @@ void FileStore::keep_house(Call call) {
             // What a burst of work left behind, so that its memory can be given back.
             const auto lock = lock_table();
             table_.forget_states();
+            rested_ = applied_;
         }
         if (options_.on_rest) options_.on_rest();
         return;
@@ -86,15 +87,15 @@ void FileStore::keep_house(Call call) {
 FileStore::Due FileStore::checkpoint_due(Call call) {
     const auto lock = lock_table();
     if (failure_) return Due::no;
-    const std::uint64_t bytes = journal_.bytes_since(covered_);
     if (call == Call::by_clock) {
         const bool rests = std::exchange(seen_applied_, applied_) == applied_;
         ticks_of_rest_ = rests ? ticks_of_rest_ + 1 : 0;
         // What a burst of work left open costs memory now, and time if the process is killed.
-        const bool after_burst = bytes >= options_.checkpoint_bytes / kBurst;
+        const bool after_burst =
+            journal_.bytes_since(rested_) >= options_.checkpoint_bytes / kBurst;
         if (ticks_of_rest_ >= kTicksOfRest && after_burst) return Due::at_rest;
     }
-    return bytes >= options_.checkpoint_bytes ? Due::yes : Due::no;
+    return journal_.bytes_since(covered_) >= options_.checkpoint_bytes ? Due::yes : Due::no;
 }
 
 void FileStore::prepare_segment() {

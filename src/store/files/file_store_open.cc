@@ -71,6 +71,7 @@ class FileStore::Opener {
             if (Result<void> done = keep_damaged_group(damage); !done) return done;
         }
         if (Result<void> done = store_.journal_.start(*end); !done) return done;
+        store_.rested_ = store_.covered_;
         store_.applied_ = end->position;
         store_.applied_.segment = store_.journal_.position().segment;
         store_.applied_.offset = store_.journal_.position().offset;

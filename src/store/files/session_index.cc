@@ -244,6 +244,9 @@ std::string SessionIndex::to_checkpoint(const JournalPosition& position) const {
     header.bytes = body.size();
     header.crc32c = crc32c(body);
     body.insert(0, to_json(header) + "\n");
+    // It stays in memory until the next checkpoint.
+    constexpr std::size_t kTolerated = 16;
+    if (body.capacity() - body.size() > body.size() / kTolerated) body.shrink_to_fit();
     return body;
 }
 
