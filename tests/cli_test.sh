@@ -100,7 +100,7 @@ EOF
 for words in run resume continue cancel explain waits sessions "sessions ls" "sessions show" \
     "sessions log" "sessions watch" "sessions fork" "sessions rm" pending "pending ls" "pending show" \
     "pending complete" "pending fail" "pending cancel" "pending approve" "pending deny" token \
-    "token ls" "token create" "token revoke" verify serve demo; do
+    "token ls" "token create" "token revoke" verify export backup import serve demo; do
     # shellcheck disable=SC2086
     expect 0 "^Examples:" rouse $words --help
 done

@@ -100,6 +100,7 @@ TEST_F(StoreRaceTest, WritersReadersDeletionsAndCheckpointsDoNotDisturbOneAnothe
         }
     };
     std::vector<std::thread> writers;
+    writers.reserve(kWriters);
     for (int i = 0; i < kWriters; ++i)
         writers.emplace_back(write);
     std::thread reader(read);
@@ -134,6 +135,7 @@ TEST_F(StoreRaceTest, OfManyCommitsThatExpectTheSameEndOneWins) {
         std::atomic<int> won = 0;
         std::atomic<int> answered = 0;
         std::vector<std::thread> racers;
+        racers.reserve(kRacers);
         for (int i = 0; i < kRacers; ++i) {
             racers.emplace_back([&] {
                 const MessageUser message{MessageId("msg_1"), text_content("mine"), false, {}};

@@ -26,6 +26,7 @@ Command add_pending(CLI::App& program, Env env);
 Command add_mail(CLI::App& program, Env env);  // send, inbox
 Command add_tokens(CLI::App& program, Env env);
 Command add_verify(CLI::App& program, Env env);
+Command add_archives(CLI::App& program, Env env);  // export, backup, import
 Command add_version(CLI::App& program, Env env);
 
 class ServerCommands;

@@ -30,7 +30,7 @@ int run(int argc, char** argv, Env env, const std::vector<AddCommand>& more) {
         "rouse COMMAND --help shows examples of each.");
     std::vector<AddCommand> adding = more;
     adding.insert(adding.end(), {add_conversations, add_sessions, add_waits, add_pending, add_mail,
-                                 add_tokens, add_verify, add_version});
+                                 add_tokens, add_verify, add_archives, add_version});
     std::vector<Command> commands;
     commands.reserve(adding.size());
     for (const AddCommand add : adding)

@@ -372,7 +372,10 @@ class OpenDoors(AuthCase):
         text = self.client.get("/metrics").body.decode()
         for line in text.splitlines():
             self.assertRegex(line, r"^(#.*|[a-zA-Z_:][\w:]*(\{[^}]*\})? [-+\dA-Za-z.]+)$")
-        self.assertIn("rouse_", text)
+        for name in ("rouse_runs_total{event=\"started\"} 1", "rouse_commit_group_size_count", "rouse_commit_seconds_sum"):
+            self.assertRegex(text, re.escape(name))
+        commits = re.search(r"^rouse_commit_group_size_sum (\d+)", text, re.M)
+        self.assertGreater(int(commits[1]), 1)
 
     def test_without_auth_on_purpose(self):
         server = self.add_server(arguments=["--insecure-no-auth"])

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 
 import kit
 from kit import calls, on_result, on_user, says
@@ -43,6 +44,53 @@ class Views(StorageCase):
         self.assertEqual(answer["outcome"]["status"], "completed")
         self.assertEqual(self.server.stop(), 0)
         self.server.verify()
+
+
+class Archives(StorageCase):
+    def rouse(self, *arguments):
+        return subprocess.run([kit.BINARY, *map(str, arguments)], capture_output=True, text=True)
+
+    def test_a_backup_of_a_working_server_goes_on_elsewhere(self):
+        waiting = self.client.start("go")
+        other = self.client.start("hello")["id"]
+        archive = self.server.folder / "monday.rouse"
+        done = self.rouse("backup", self.server.data, archive)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(": 2 sessions, ", done.stdout)
+        self.assertNotIn(self.server.token(), archive.read_text())  # T19
+        later = self.client.start("hello")["id"]
+
+        elsewhere = self.add_server(start=False)
+        done = self.rouse("import", archive, elsewhere.data)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith("2 sessions, "), done.stdout)
+        elsewhere.start()
+        client = elsewhere.client()
+        self.assertEqual(client.session(other)["status"], "idle")
+        self.assertEqual(client.get(f"/v1/sessions/{later}").status, 404)
+        token = waiting["outcome"]["suspension"]["resume_token"]
+        answer = client.post(f"/v1/sessions/{waiting['id']}/resume?wait=10s",
+                             {"token": token, "results": {"call_j": {"content": "r"}}})
+        self.assertEqual(answer["outcome"]["status"], "completed")
+
+        done = self.rouse("import", archive, elsewhere.data)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"{elsewhere.process.pid}", done.stderr)
+        self.assertEqual(elsewhere.stop(), 0)
+        done = self.rouse("import", "--json", archive, elsewhere.data)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["known"]), (0, 2), done.stderr)
+
+    def test_an_export_names_what_it_cannot_find(self):
+        session = self.client.start("hello")["id"]
+        archive = self.server.folder / "one.rouse"
+        done = self.rouse("export", self.server.data, archive, "sess_nobody")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("sess_nobody", done.stderr)
+        self.assertFalse(archive.exists())
+        self.assertEqual(self.rouse("export", self.server.data, archive, session).returncode, 0)
+        done = self.rouse("export", self.server.data, archive)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("is there already", done.stderr)
 
 
 class Damage(StorageCase):

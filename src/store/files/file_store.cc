@@ -138,6 +138,30 @@ Result<Committed> FileStore::commit_and_wait(Commit commit) {
     return future.get();
 }
 
+Result<void> FileStore::adopt(const SessionId& log, std::string_view lines) {
+    while (!lines.empty()) {
+        // Whole lines, as many as fit into a group.
+        const std::size_t last = lines.substr(0, limits::kGroupBytes).rfind('\n');
+        const std::size_t end = last == std::string_view::npos ? lines.find('\n') : last;
+        const std::string_view some =
+            lines.substr(0, end == std::string_view::npos ? end : end + 1);
+        lines.remove_prefix(some.size());
+        std::shared_ptr<Batch> batch;
+        {
+            const std::lock_guard lock(sequencing_);
+            if (Result<void> refused = refusal(Urgency::normal); !refused) return refused;
+            const Result<void> added =
+                sequencer_.adopt(log, some, [this](const SessionId& id) { return find_end(id); });
+            if (!added) return added;
+            batch = sequencer_.take();
+        }
+        write_batch(batch);
+        keep_house(Call::by_work);
+    }
+    const std::lock_guard lock(sequencing_);
+    return refusal(Urgency::normal);
+}
+
 void FileStore::run_journal() {
     std::unique_lock lock(sequencing_);
     for (;;) {

@@ -81,6 +81,9 @@ class FileStore final : public Store {
     // Reads every log, sets aside what is damaged, cuts what stands behind the end of a log
     // (keeping it), and writes all views and the index anew.
     Result<void> rewrite();
+    // Appends lines of another store's log as they are. Only without threads.
+    //   corrupt  they do not follow the end of the log
+    Result<void> adopt(const SessionId& log, std::string_view lines);
     // Finishes what was committed, writes a checkpoint and lets go of the directory. Commits from
     // then on are refused. The destructor does the same and tells nobody how it went.
     Result<void> close();

@@ -100,6 +100,38 @@ Result<void> Sequencer::add(Commit& commit, Store::CommitDone& done, const FindE
     return {};
 }
 
+Result<void> Sequencer::adopt(const SessionId& log, std::string_view lines,
+                              const FindEnd& find_end) {
+    const Result<End*> end = end_of(log, find_end);
+    if (!end) return end.error();
+    LogTip tip = (*end)->tip;
+    const auto ignore = [](const Record&, std::string_view) {};
+    if (Result<void> follows = read_lines(lines, tip, ignore); !follows) return follows;
+    if (empty()) batch_->begun = clock_.monotonic();
+    while (!lines.empty()) {
+        const std::string_view line = lines.substr(0, lines.find('\n') + 1);
+        lines.remove_prefix(line.size());
+        SequencedPart part;
+        part.log = log;
+        part.tip = (*end)->tip;
+        (void)read_lines(line, part.tip, [&](const Record& record, std::string_view) {
+            part.first = record.seq;
+            part.at = record.at;
+            part.records.push_back(record.body);
+        });
+        batch_->group.begin_commit(1);
+        batch_->group.add_part(log, part.first, line);
+        part.lines_bytes = line.size();
+        part.lines_at = batch_->group.size() - line.size();
+        **end = {part.tip, part.at, deletes_session(part.records)};
+        SequencedCommit commit;
+        commit.done = [](const Result<Committed>&) {};
+        commit.parts.push_back(std::move(part));
+        batch_->commits.push_back(std::move(commit));
+    }
+    return {};
+}
+
 std::shared_ptr<Batch> Sequencer::take() {
     auto next = std::make_shared<Batch>();
     next->group.reserve(batch_->group.size());

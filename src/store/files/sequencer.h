@@ -57,6 +57,10 @@ class Sequencer {
     // Adds the commit to the open batch; an error leaves everything as it was and `done` uncalled.
     Result<void> add(Commit& commit, Store::CommitDone& done, const FindEnd& find_end);
 
+    // Adds lines of another store as they are, to a log that ends before them: a commit for each.
+    // corrupt: they do not follow.
+    Result<void> adopt(const SessionId& log, std::string_view lines, const FindEnd& find_end);
+
     bool empty() const { return batch_->commits.empty(); }
     std::size_t waiting() const { return batch_->commits.size(); }
     std::shared_ptr<Batch> take();
