@@ -4,6 +4,7 @@
 
 #include "base/digest.h"
 #include "base/limits.h"
+#include "domain/run_rules.h"
 
 namespace rouse {
 namespace {
@@ -318,6 +319,19 @@ Result<SettlePlan> plan_decide(const SessionState& state, const PendingId& pendi
     return plan;
 }
 
+namespace {
+
+Result<ResumePlan> plan_input(const SessionState& state, const ResumeCommand& command,
+                              Timestamp now) {
+    const MessageCommand message{*command.input,    {}, command.boot, OnWaiting::reject,
+                                 OnRunning::reject, now};
+    Result<MessagePlan> plan = plan_message(state, message);
+    if (!plan) return plan.error();
+    return ResumePlan{std::move(plan->records), {}, false, plan->resumed};
+}
+
+}  // namespace
+
 Result<ResumePlan> plan_resume(const SessionState& state, const ResumeCommand& command,
                                Timestamp now) {
     if (Result<void> live = require_live(state); !live) return live.error();
@@ -330,10 +344,12 @@ Result<ResumePlan> plan_resume(const SessionState& state, const ResumeCommand& c
         if (!valid) return answer_used_token(state, command, now);
     }
     if (wait_is_over(state, now)) return no_suspended_turn();
-    if (state.run->wait->kind == WaitKind::user_input) {
+    const bool asks_a_person = state.run->wait->kind == WaitKind::user_input;
+    if (asks_a_person && (!command.input || !command.results.empty())) {
         return Error(ErrorKind::precondition, "resume_required",
                      "the session waits until somebody says something: send it a message");
     }
+    if (command.input) return plan_input(state, command, now);
     if (command.results.empty()) {
         return Error(ErrorKind::precondition, "resume_required",
                      "the session waits for results; give one for each open call");

@@ -77,6 +77,7 @@ struct ResumeCommand {
     std::optional<PresentedToken> token;  // absent only for callers who may do without
     std::vector<std::pair<CallId, ToolResult>> results;
     BootId boot;
+    std::optional<MessageUser> input = {};  // what a wait for a person's words waits for
 };
 
 struct ResumePlan {
@@ -88,7 +89,7 @@ struct ResumePlan {
 
 // All or nothing: one bad call id and no result is taken.
 //   precondition  no_suspended_turn | resume_required | token_…
-//   conflict      unknown_pending_tool_call | conflicting_result
+//   conflict      unknown_pending_tool_call | conflicting_result | input_on_suspended_session
 //   denied        invalid_token
 Result<ResumePlan> plan_resume(const SessionState& state, const ResumeCommand& command,
                                Timestamp now);

@@ -348,7 +348,7 @@ SessionState as_of_token(const SessionState& state, const Token& token,
 }  // namespace
 
 Task<Result<Reply>> Coordinator::resume(SessionId id, std::optional<std::string> token,
-                                        Results results, Note note) {
+                                        Results results, Content input, Note note) {
     ResumeCommand command;
     if (token) {
         Result<PresentedToken> presented = parse_token_text(*token);
@@ -357,6 +357,9 @@ Task<Result<Reply>> Coordinator::resume(SessionId id, std::optional<std::string>
     }
     command.results = std::move(results);
     command.boot = parts_.boot;
+    if (!input.empty()) {
+        command.input = MessageUser{ids_.make<MessageId>(), std::move(input), false, {}};
+    }
     const Plan plan = [this, id, command](const SessionState& state) -> Result<Change> {
         Result<ResumePlan> planned = plan_resume(state, command, now());
         const bool used = !planned && (planned.error().reason == "invalid_token" ||

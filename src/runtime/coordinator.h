@@ -75,7 +75,7 @@ class Coordinator final {
     // ---- waits
     using Results = std::vector<std::pair<CallId, ToolResult>>;
     Task<Result<Reply>> resume(SessionId id, std::optional<std::string> token, Results results,
-                               Note note);
+                               Content input, Note note);
     Task<Result<Reply>> rotate_token(SessionId id);
     Task<Result<Reply>> extend(SessionId id, Timestamp deadline_at, Note note);
 

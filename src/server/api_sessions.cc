@@ -194,16 +194,8 @@ Task<Response> Api::resume_session(Request& request) {
                                       "give the wait's resume token, or use a bearer token that "
                                       "may operate"));
     }
-    if (!input.empty()) {
-        Coordinator::MessageOptions options;
-        options.on_waiting = OnWaiting::reject;
-        options.on_running = OnRunning::reject;
-        Task<Result<Reply>> said =
-            parts_.coordinator.message((*state)->id, std::move(input), options, request.note);
-        co_return co_await answer(request, std::move(said));
-    }
-    Task<Result<Reply>> command =
-        parts_.coordinator.resume((*state)->id, token, std::move(results), request.note);
+    Task<Result<Reply>> command = parts_.coordinator.resume((*state)->id, token, std::move(results),
+                                                            std::move(input), request.note);
     co_return co_await answer(request, std::move(command));
 }
 

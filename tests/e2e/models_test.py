@@ -536,6 +536,24 @@ class Budgets(Models):
         self.assertEqual(len(self.records(session, "run.started")), 1)
         self.assertEqual(self.records(session, "run.resumed")[0]["reason"], "input")
 
+    def test_a_budget_is_lifted_by_a_resume_with_input_and_the_right_token(self):
+        self.note_for_ever(60)
+        session = self.client.start("Go", agent="thrifty")
+        token = session["outcome"]["suspension"]["resume_token"]
+        resume = f"/v1/sessions/{session['id']}/resume"
+        wrong = token[:-4] + ("AAAA" if token[-4:] != "AAAA" else "BBBB")
+        self.assert_problem(self.client.post(resume, {"token": wrong, "input": "Go on."}), 401, "invalid_token")
+        both = {"token": token, "input": "Go on.", "results": {"c1": {"content": "x"}}}
+        self.assert_problem(self.client.post(resume, both), 409, "resume_required")
+        self.plan(says("I was nearly done.", usage={"input": 50, "output": 10}))
+        answer = self.client.post(f"{resume}?wait=10s", {"token": token, "input": "Go on."})
+        self.assertEqual((answer["outcome"]["status"], answer["remaining"]), ("completed", []), answer)
+        self.assertEqual(self.records(session, "run.resumed")[0]["reason"], "input")
+        self.assertEqual(len(self.records(session, "run.started")), 1)
+        again = self.client.post(resume, {"token": token, "input": "Go on."})
+        self.assert_problem(again, 410, "token_consumed")
+        self.assert_problem(self.client.post(resume, {"input": "And?"}), 409, "no_suspended_turn")
+
     def test_what_a_person_lets_go_on_waits_again_when_it_has_used_as_much_again(self):
         self.note_for_ever(60)
         session = self.client.start("Go", agent="thrifty")
