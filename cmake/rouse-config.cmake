@@ -1,6 +1,6 @@
 include(CMakeFindDependencyMacro)
 find_dependency(Boost 1.81 COMPONENTS json)
-find_dependency(OpenSSL 3 COMPONENTS Crypto)
+find_dependency(OpenSSL 3 COMPONENTS Crypto SSL)
 find_dependency(CURL 7.88)
 find_dependency(spdlog)
 include("${CMAKE_CURRENT_LIST_DIR}/rouse-targets.cmake")

@@ -61,8 +61,8 @@ void greet(const std::string& url, const std::string& token_file) {
         << "listening on " << url << "\n\n"
         << "  export ROUSE=" << url << " TOKEN=$(cat " << token_file << ")\n"
         << "  curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\\n"
-        << "       \"$ROUSE/v1/sessions?wait=5s\" -d '{\"message\": \"Deploy main\"}'\n"
-        << std::endl;
+        << "       \"$ROUSE/v1/sessions?wait=5s\" -d '{\"message\": \"Deploy main\"}'\n\n"
+        << std::flush;
 }
 
 int serve(Env env, const ConfigFlags& flags, bool insecure) {
@@ -73,11 +73,6 @@ int serve(Env env, const ConfigFlags& flags, bool insecure) {
     }
     if (insecure && !config->server.listen.loopback()) {
         std::cerr << "rouse serve: --insecure-no-auth is for loopback addresses only\n";
-        return cli::kUsage;
-    }
-    if (!config->server.tls_cert.empty()) {
-        std::cerr << "rouse serve: TLS is not available in this version; put a proxy in front and "
-                     "set server.behind_proxy\n";
         return cli::kUsage;
     }
     Logger log(config->server.log_level);

@@ -139,6 +139,7 @@ class Service {
           signals_(net_, SIGTERM, SIGINT, SIGHUP) {}
 
     Result<void> run() {
+        if (Result<void> secured = use_tls(options_.config.server); !secured) return secured;
         if (Result<void> opened = system_.open(); !opened) return opened;
         connect();
         const auto meet = [this](const SessionSummary& session) { coordinator_.meet(session); };
@@ -152,7 +153,7 @@ class Service {
         if (!port) return port.error();
         ListenAddress bound = listen;
         bound.port = *port;
-        url_ = "http://" + bound.text();
+        url_ = (has_tls() ? "https://" : "http://") + bound.text();
         const Result<Catalogue> catalogue = build_catalogue(options_.config, catalogue_parts());
         if (!catalogue) return catalogue.error();
         registry_.replace(*catalogue);
@@ -315,12 +316,19 @@ class Service {
         });
     }
 
+    bool has_tls() const { return !options_.config.server.tls_cert.empty(); }
+    Result<void> use_tls(const ServerConfig& server) {
+        if (!has_tls() || server.tls_cert.empty()) return {};
+        return http_.use_tls(server.tls_cert, server.tls_key);
+    }
+
     void reload() {
         const Result<Config> config = options_.reload();
         const Result<Catalogue> catalogue = config ? build_catalogue(*config, catalogue_parts())
                                                    : Result<Catalogue>(config.error());
-        if (!catalogue) {
-            env_.log.error("config.not_reloaded", {{"error", catalogue.error().message}});
+        const Result<void> secured = catalogue ? use_tls(config->server) : catalogue.error();
+        if (!secured) {
+            env_.log.error("config.not_reloaded", {{"error", secured.error().message}});
             return;
         }
         registry_.replace(*catalogue);

@@ -26,6 +26,10 @@ void add_flags(CLI::App& command, ServerCommandFlags& flags) {
         ->group(group);
     command.add_option("--token-file", flags.server.token_file, "a file that holds the token")
         ->group(group);
+    command
+        .add_option("--ca-file", flags.server.ca_file,
+                    "certificates to trust instead of the system's (ROUSE_CA_FILE)")
+        ->group(group);
     command.add_flag("--json", flags.json, "the server's JSON instead of text");
 }
 
@@ -48,6 +52,7 @@ std::string Context::command_line(const std::string& words) const {
     };
     add("--url", flags.server.url);
     add("--token-file", flags.server.token_file);
+    add("--ca-file", flags.server.ca_file);
     return line;
 }
 

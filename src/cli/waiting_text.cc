@@ -56,6 +56,7 @@ std::string curl_request(const client::ServerAddress& server, const std::string&
     const std::string token =
         server.token_file.empty() ? "$ROUSE_TOKEN" : "$(cat " + shell_word(server.token_file) + ")";
     std::string line = "curl -H \"Authorization: Bearer " + token + "\"";
+    if (!server.ca_file.empty()) line += " --cacert " + shell_word(server.ca_file);
     if (!body.empty()) line += " -H 'Content-Type: application/json'";
     line += " \\\n      " + shell_word(server.url + target);
     if (!body.empty()) line += " \\\n      -d " + shell_word(body);

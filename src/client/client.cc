@@ -67,6 +67,7 @@ Result<std::string> Client::ask(std::string_view method, const std::string& targ
     HttpRequest request;
     request.method = method;
     request.url = server_.url + target;
+    request.ca_file = server_.ca_file;
     request.headers.emplace_back("Accept", "application/json");
     if (!body.empty()) request.headers.emplace_back("Content-Type", "application/json");
     if (!server_.token.reveal().empty()) {

@@ -54,6 +54,7 @@ class EventStream::Following final : public std::enable_shared_from_this<Followi
     HttpRequest make_request() {
         HttpRequest request;
         request.url = server_.url + path_;
+        request.ca_file = server_.ca_file;
         if (from_seq_) request.url += "?from_seq=" + std::to_string(*from_seq_);
         request.headers.emplace_back("Accept", "text/event-stream");
         if (!server_.token.reveal().empty()) {

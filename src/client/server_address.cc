@@ -59,6 +59,7 @@ Result<ServerAddress> find_server(const ServerFlags& flags, const Variable& vari
         if (!url) return url.error();
         address.url = *std::move(url);
     }
+    address.ca_file = first_of(flags.ca_file, variable("ROUSE_CA_FILE"));
     const auto take = [&](std::string content, const std::string& file) {
         address.token = Secret(without_blanks(std::move(content)));
         address.token_file = file;

@@ -1,2 +1,3 @@
 // Asio is compiled once, here.
 #include <boost/asio/impl/src.hpp>
+#include <boost/asio/ssl/impl/src.hpp>

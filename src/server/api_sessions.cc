@@ -291,6 +291,7 @@ Task<Response> Api::list_sessions(Request& request) {
     const bool more = found.size() > *limit;
     if (more) found.resize(*limit);
     std::vector<std::string> items;
+    items.reserve(found.size());
     for (const SessionSummary& session : found)
         items.push_back(summary_json(session, viewer(request)));
     JsonObject out;

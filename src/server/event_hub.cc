@@ -360,9 +360,11 @@ void EventHub::publish(const CommittedLines& committed) {
             }
         }
         if (!view) continue;
+        // The store may be ahead: a status comes behind the records that it tells of, and those of
+        // later commits are on their way.
         const auto status = std::make_shared<const std::string>(frame({}, "status", view->status));
         for (SessionReader* reader : readers->second) {
-            if (reader->is_live()) reader->push(status);
+            if (reader->is_live() && view->seq <= reader->last()) reader->push(status);
         }
     }
     if (global_.empty()) return;

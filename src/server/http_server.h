@@ -27,12 +27,18 @@ struct HttpLimits {
 
 class HttpServer final {
  public:
-    HttpServer(boost::asio::any_io_executor loop, Api& api, Logger& log, HttpLimits limits = {});
+    HttpServer(const boost::asio::any_io_executor& loop, Api& api, Logger& log,
+               HttpLimits limits = {});
     ~HttpServer();
 
     // Begins to accept; gives back the port, which was chosen when 0 was asked for.
     //   unavailable  address_in_use, cannot_listen
     Result<std::uint16_t> listen(const std::string& host, std::uint16_t port);
+
+    // Connections from now on are under TLS, with this certificate chain and its key (PEM files).
+    // Again for new ones, when they were renewed.
+    //   invalid  bad_tls: with the file and the reason; all stays as it was
+    Result<void> use_tls(const std::string& certificate, const std::string& key);
 
     // Takes no new connections and ends those that have no request under way.
     void stop();
@@ -41,7 +47,6 @@ class HttpServer final {
     std::size_t connections() const;
 
  private:
-    class Connection;
     struct State;
     std::shared_ptr<State> state_;
 };
