@@ -47,10 +47,10 @@ Result<std::uint16_t> HttpServer::listen(const std::string& host, std::uint16_t 
     if (!endpoint) return endpoint.error();
     beast::error_code error;
     tcp::acceptor& acceptor = state_->acceptor;
-    (void)acceptor.open(endpoint->protocol(), error);
-    if (!error) (void)acceptor.set_option(asio::socket_base::reuse_address(true), error);
-    if (!error) (void)acceptor.bind(*endpoint, error);
-    if (!error) (void)acceptor.listen(asio::socket_base::max_listen_connections, error);
+    error = acceptor.open(endpoint->protocol(), error);
+    if (!error) error = acceptor.set_option(asio::socket_base::reuse_address(true), error);
+    if (!error) error = acceptor.bind(*endpoint, error);
+    if (!error) error = acceptor.listen(asio::socket_base::max_listen_connections, error);
     if (error == asio::error::address_in_use) {
         return Error(ErrorKind::unavailable, "address_in_use",
                      host + ":" + std::to_string(port) +
@@ -74,7 +74,7 @@ Result<std::uint16_t> HttpServer::listen(const std::string& host, std::uint16_t 
             }
             if (wire->connections.size() >= wire->limits.connections) continue;
             beast::error_code ignored;
-            (void)socket.set_option(tcp::no_delay(true), ignored);
+            ignored = socket.set_option(tcp::no_delay(true), ignored);
             const std::string remote = socket.remote_endpoint(ignored).address().to_string();
             const auto unknown = wire->unknown.find(remote);
             const bool too_many = unknown != wire->unknown.end() &&
@@ -102,9 +102,9 @@ Result<void> HttpServer::use_tls(const std::string& certificate, const std::stri
         return Error(ErrorKind::invalid, "bad_tls",
                      "cannot use " + file + " as " + what + ": " + error.message());
     };
-    (void)tls->use_certificate_chain_file(certificate, error);
+    error = tls->use_certificate_chain_file(certificate, error);
     if (error) return refusal("server.tls_cert", certificate);
-    (void)tls->use_private_key_file(key, ssl::context::pem, error);
+    error = tls->use_private_key_file(key, ssl::context::pem, error);
     if (error) return refusal("server.tls_key", key);
     state_->wire->tls = std::move(tls);
     return {};
@@ -113,7 +113,7 @@ Result<void> HttpServer::use_tls(const std::string& certificate, const std::stri
 void HttpServer::stop() {
     state_->wire->stopping = true;
     beast::error_code ignored;
-    (void)state_->acceptor.close(ignored);
+    ignored = state_->acceptor.close(ignored);
     for (Connection* connection : state_->wire->connections)
         connection->close_if_idle();
 }
