@@ -191,5 +191,30 @@ TEST_F(StoreArchiveTest, AnImportThatIsCutAnywhereCanBeDoneAgain) {  // P1, P2
     }
 }
 
+TEST_F(StoreArchiveTest, AnImportOnADiskThatFailsOrFillsUpSaysSo) {  // W9, W10
+    write(kArchive, {{}, true});
+    const std::vector<SessionLog> wanted = *read_sessions(process_->files());
+    CaseCount cases("failures during an import");
+    for (const FailCode code : {FailCode::io_error, FailCode::disk_full}) {
+        for (std::int64_t at = 1;; ++at) {
+            const std::unique_ptr<CrashingFs> running = fs_.copy();
+            running->reset_operations();
+            running->set_plan({.fail_at = at, .fail_code = code});
+            const Result<ImportReport> report = import(*running, kArchive);
+            if (running->operations() < at) break;
+            running->set_plan({});
+            Problems problems;
+            if (report && sessions(*running, kCopy) != wanted) {
+                problems.emplace_back("told as done, and not all of it is there");
+            } else if (!report && !import(*running, kArchive)) {
+                problems.emplace_back("it cannot be done again");
+            } else if (sessions(*running, kCopy) != wanted) {
+                problems.emplace_back("not all of it is there when done again");
+            }
+            cases.add(problems, "operation " + std::to_string(at), *running);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace rouse::testing

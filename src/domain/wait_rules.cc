@@ -347,7 +347,8 @@ Result<ResumePlan> plan_resume(const SessionState& state, const ResumeCommand& c
     const bool asks_a_person = state.run->wait->kind == WaitKind::user_input;
     if (asks_a_person && (!command.input || !command.results.empty())) {
         return Error(ErrorKind::precondition, "resume_required",
-                     "the session waits until somebody says something: send it a message");
+                     "the session waits until somebody says something: resume it with input alone, "
+                     "or send it a message");
     }
     if (command.input) return plan_input(state, command, now);
     if (command.results.empty()) {

@@ -99,8 +99,9 @@ Result<void> HttpServer::use_tls(const std::string& certificate, const std::stri
     tls->set_options(ssl::context::default_workarounds | ssl::context::no_sslv3 |
                      ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1 | SSL_OP_NO_RENEGOTIATION);
     const auto refusal = [&](const char* what, const std::string& file) {
-        return Error(ErrorKind::invalid, "bad_tls",
-                     "cannot use " + file + " as " + what + ": " + error.message());
+        return Error(
+            ErrorKind::invalid, "bad_tls",
+            "cannot use " + file + " as " + what + ", which is a PEM file: " + error.message());
     };
     error = tls->use_certificate_chain_file(certificate, error);
     if (error) return refusal("server.tls_cert", certificate);

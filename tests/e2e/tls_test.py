@@ -41,6 +41,12 @@ class TlsCase(kit.Case):
         trusted = ssl.create_default_context(cafile=str(certificate or self.certificate))
         return http.client.HTTPSConnection("127.0.0.1", self.server.port, timeout=kit.PATIENCE, context=trusted)
 
+    def assert_answers_with(self, certificate):
+        connection = self.connect(certificate)
+        connection.request("GET", "/healthz")
+        self.assertEqual(connection.getresponse().status, 200)
+        connection.close()
+
     def rouse(self, *arguments):
         return subprocess.run(
             [kit.BINARY, *arguments, "--url", f"https://localhost:{self.server.port}",
@@ -108,17 +114,11 @@ class Tls(TlsCase):
         self.certificate.write_bytes(renewed.read_bytes())
         self.server.signal(signal.SIGHUP)
         kit.wait_until(lambda: self.server.events("config.reloaded"))
-        connection = self.connect(renewed)
-        connection.request("GET", "/healthz")
-        self.assertEqual(connection.getresponse().status, 200)
-        connection.close()
+        self.assert_answers_with(renewed)
         self.certificate.write_text("nonsense")
         self.server.signal(signal.SIGHUP)
         kit.wait_until(lambda: self.server.events("config.not_reloaded"))
-        connection = self.connect(renewed)
-        connection.request("GET", "/healthz")
-        self.assertEqual(connection.getresponse().status, 200)
-        connection.close()
+        self.assert_answers_with(renewed)
 
     def test_files_that_cannot_be_used_are_named(self):
         other, _ = make_certificate(self.server.folder, "other")

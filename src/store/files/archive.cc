@@ -61,7 +61,9 @@ class Picture {
             if (*whole) return {};
         }
         return Error(ErrorKind::corrupt, "journal_damaged",
-                     "the journal of " + layout_.root() + " is damaged: see rouse verify");
+                     "the journal of " + layout_.root() +
+                         " is damaged, or changes faster than it can be read: try again when the "
+                         "server has less to do; rouse verify tells which it is");
     }
 
     std::set<SessionId> logs() const {
@@ -341,7 +343,11 @@ class Importer {
     Result<void> check(const SessionId& log, std::string_view lines) {
         const Result<std::string_view> rest = missing(log, lines);
         if (rest) return {};
-        if (log != system_log()) return rest.error();
+        if (log != system_log()) {
+            return Error(rest.error().kind, rest.error().reason,
+                         rest.error().message +
+                             "; nothing was imported. rouse export can make an archive without it");
+        }
         report_.left_system_log = true;
         return {};
     }

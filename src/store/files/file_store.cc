@@ -139,9 +139,10 @@ Result<Committed> FileStore::commit_and_wait(Commit commit) {
 }
 
 Result<void> FileStore::adopt(const SessionId& log, std::string_view lines) {
+    const std::size_t most = std::min<std::size_t>(limits::kGroupBytes, options_.segment_bytes / 4);
     while (!lines.empty()) {
         // Whole lines, as many as fit into a group.
-        const std::size_t last = lines.substr(0, limits::kGroupBytes).rfind('\n');
+        const std::size_t last = lines.substr(0, most).rfind('\n');
         const std::size_t end = last == std::string_view::npos ? lines.find('\n') : last;
         const std::string_view some =
             lines.substr(0, end == std::string_view::npos ? end : end + 1);
@@ -155,11 +156,15 @@ Result<void> FileStore::adopt(const SessionId& log, std::string_view lines) {
             if (!added) return added;
             batch = sequencer_.take();
         }
+        Result<void> written;
+        batch->commits.back().done = [&](const Result<Committed>& done) {
+            if (!done) written = done.error();
+        };
         write_batch(batch);
+        if (!written) return written;
         keep_house(Call::by_work);
     }
-    const std::lock_guard lock(sequencing_);
-    return refusal(Urgency::normal);
+    return {};
 }
 
 void FileStore::run_journal() {
