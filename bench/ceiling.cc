@@ -2,7 +2,9 @@
 // nothing for a POST but append the request's body to a file, many requests in one synced write. A
 // GET is answered at once.
 //
-//   ceiling --data DIR [--listen 127.0.0.1:0] [--answer-bytes 1500]
+//   ceiling --data DIR [--listen 127.0.0.1:0] [--answer-bytes 1500] [--append-bytes 0]
+//
+// With --append-bytes every append is that long: as much as the server it is compared with writes.
 //
 // Two threads, as lean as it goes: the loop has the sockets, the other has the disk. A request that
 // is alone is written by the loop itself, which saves it two changes of thread.
@@ -103,8 +105,8 @@ class Connection;
 // Group commit: what arrives while a write is under way goes together into the next one.
 class GroupCommit {
  public:
-    GroupCommit(asio::io_context& loop, const std::string& path)
-        : loop_(loop), file_(path), thread_([this] { run(); }) {}
+    GroupCommit(asio::io_context& loop, const std::string& path, std::size_t append_bytes)
+        : loop_(loop), file_(path), append_bytes_(append_bytes), thread_([this] { run(); }) {}
     GroupCommit(const GroupCommit&) = delete;
     GroupCommit& operator=(const GroupCommit&) = delete;
     ~GroupCommit() {
@@ -117,6 +119,9 @@ class GroupCommit {
         const std::uint64_t length = bytes.size();
         collected_.bytes.append(reinterpret_cast<const char*>(&length), sizeof length);
         collected_.bytes.append(bytes);
+        if (bytes.size() < append_bytes_) {
+            collected_.bytes.append(append_bytes_ - bytes.size(), ' ');
+        }
         collected_.waiters.push_back(std::move(waiter));
         // After whatever else is ready: the more requests go together the better.
         if (collected_.waiters.size() == 1 && !writing_) asio::post(loop_, [this] { begin(); });
@@ -175,6 +180,7 @@ class GroupCommit {
 
     asio::io_context& loop_;
     RoundFile file_;  // with group_, the thread's from hand_over() to written(), else the loop's
+    const std::size_t append_bytes_;
     Group group_;
     Group collected_;  // the loop's, like all but the flags below
     Group answered_;
@@ -274,15 +280,18 @@ int main(int argc, char** argv) {
     std::string listen = "127.0.0.1:0";
     std::string data;
     std::size_t answer_bytes = 1500;
+    std::size_t append_bytes = 0;
     app.add_option("--listen", listen, "address; port 0 takes a free one")->capture_default_str();
     app.add_option("--data", data, "directory for its file, on the disk to measure")->required();
     app.add_option("--answer-bytes", answer_bytes, "size of an answer")->capture_default_str();
+    app.add_option("--append-bytes", append_bytes, "least size of an append")
+        ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
     try {
         std::filesystem::create_directories(data);
         const Address address = parse_address(listen);
         asio::io_context loop(1);
-        GroupCommit journal(loop, data + "/ceiling.data");
+        GroupCommit journal(loop, data + "/ceiling.data", append_bytes);
         Server server(loop, {asio::ip::make_address(address.host), address.port}, journal,
                       make_response(answer_bytes));
         asio::signal_set signals(loop, SIGINT, SIGTERM);

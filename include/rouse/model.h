@@ -68,6 +68,9 @@ class Model {
 
     virtual ConversationRules rules() const { return {}; }
 
+    // It answers by itself: nobody outside this process learns what it is asked.
+    virtual bool stays_inside() const { return false; }
+
     // One answer. Text goes to `on_text` as it comes; an error from there ends the call with it.
     // Nothing of an answer that did not come to its end is given back.
     //   unavailable, timeout   may work later: the agent asks again

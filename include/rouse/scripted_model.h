@@ -78,6 +78,8 @@ class ScriptedModel final : public Model {
                                                             const std::string& name = "script");
     static Result<std::shared_ptr<ScriptedModel>> from_file(const std::string& path);
 
+    bool stays_inside() const override { return true; }
+
     //   invalid      unscripted; or as a provider's 4xx
     //   unavailable  as a provider's 408, 409, 429, 5xx
     Task<ModelResult> generate(ModelRequest request, const OnText& on_text) override;

@@ -112,6 +112,10 @@ class Session {
     // It is parked like that: the next message goes on with the turn.
     virtual bool waits_for_input() const { return false; }
 
+    // Comes back when all that the session has told of this turn may be known outside: before a
+    // model is asked over the network, before a tool that reaches anybody.
+    virtual Task<Result<void>> reach_disk();
+
     virtual Task<Result<void>> turn_failed(Error error);
 
     // A turn that a crash left in the middle, if there is one: everything up to its last recorded

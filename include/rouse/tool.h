@@ -54,10 +54,11 @@ struct ToolOutcome {
 };
 
 struct ToolAnnotations {
-    bool read_only = false;    // changes nothing: may run again after a crash
-    bool idempotent = false;   // may run again after a crash
-    bool destructive = false;  // for people who look at it
-    bool approval = false;     // a person is asked before each call
+    bool read_only = false;     // changes nothing: may run again after a crash
+    bool idempotent = false;    // may run again after a crash
+    bool destructive = false;   // for people who look at it
+    bool approval = false;      // a person is asked before each call
+    bool stays_inside = false;  // only asks to wait: nobody learns of the call from it
     // After a crash a person says how a call went that may have run. Not set: as the agent does.
     std::optional<bool> ask_if_unknown = {};
 };

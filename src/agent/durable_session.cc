@@ -74,6 +74,7 @@ DurableSession::DurableSession(std::shared_ptr<void> world, Env env, std::shared
 // ---- reading --------------------------------------------------------------------------------
 
 Result<void> DurableSession::refresh() {
+    if (runs_ahead()) return {};
     const Result<Seq> latest = store_->last_seq(id_);
     if (!latest) return latest.error();
     if (stale_) return reload();
@@ -108,11 +109,40 @@ Result<void> DurableSession::read_from(Seq seq) {
 }
 
 void DurableSession::take_over(Seq first, const Records& records) {
-    const bool continues = stale_ ? first == 1 && state_.last_seq == 0 : first == sent_ + 1;
-    if (!continues || writing_ || !kept_.empty()) return;
+    if (!can_take_over(first)) return;
     fold_ahead(records);
     sent_ = state_.last_seq;
     stale_ = false;
+}
+
+bool DurableSession::can_take_over(Seq first) const {
+    const bool continues = stale_ ? first == 1 && state_.last_seq == 0 : first == sent_ + 1;
+    return continues && !writing_ && kept_.empty() && is_on_disk();
+}
+
+void DurableSession::take_over(Seq first, const Records& records,
+                               std::shared_ptr<CommitUnderWay> commit) {
+    take_over(first, records);
+    ahead_ = std::move(commit);
+}
+
+// While what was taken over is on its way, readers of the log see less than this object has.
+// Should it not arrive, this object is wrong.
+bool DurableSession::runs_ahead() {
+    if (!ahead_) return false;
+    if (!ahead_->ended()) return true;
+    stale_ = stale_ || ahead_->refused();
+    ahead_.reset();
+    return false;
+}
+
+Task<Result<void>> DurableSession::reach_disk() {
+    if (!runs_ahead()) co_return Result<void>();
+    const std::shared_ptr<CommitUnderWay> commit = ahead_;
+    const asio::any_io_executor executor = co_await asio::this_coro::executor;
+    const Result<Committed> done = co_await commit->wait(executor);
+    if (!done) co_return done.error();
+    co_return Result<void>();
 }
 
 void DurableSession::note(const Record& record) {
@@ -353,6 +383,7 @@ Task<Result<void>> DurableSession::add_user(Message message) {
 
 // Others may have written while this turn keeps records back.
 Result<void> DurableSession::catch_up() {
+    if (runs_ahead()) return {};
     const Result<Seq> latest = store_->last_seq(id_);
     if (!latest) return latest.error();
     if (*latest <= sent_) return {};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/companions.h"
+#include "agent/store_async.h"
 #include "base/env.h"
 #include "base/id_source.h"
 #include "domain/rules.h"
@@ -30,6 +31,12 @@ class DurableSession final : public Session {
     // Somebody else has just committed these: they need not be read. Ignored where they do not
     // continue what this object has seen.
     void take_over(Seq first, const Records& records);
+    // The same for records that are on their way to the disk. The session works on, and waits for
+    // them before anything leaves this process.
+    bool can_take_over(Seq first) const;
+    void take_over(Seq first, const Records& records, std::shared_ptr<CommitUnderWay> commit);
+    // Nothing that it works on is on its way to the disk.
+    bool is_on_disk() const { return !ahead_ || ahead_->ended(); }
     // With what is not on disk yet.
     const SessionState& state() const { return state_; }
 
@@ -57,6 +64,7 @@ class DurableSession final : public Session {
     std::optional<Paid> paid() const override;
     Task<Result<Suspension>> wait_for_input(InputWait wait) override;
     bool waits_for_input() const override;
+    Task<Result<void>> reach_disk() override;
     Task<Result<void>> turn_failed(Error error) override;
     Task<Result<std::optional<Interrupted>>> interrupted() override;
     Task<Result<void>> go_on() override;
@@ -76,6 +84,7 @@ class DurableSession final : public Session {
     Result<void> read_from(Seq seq);
     Result<void> put_back(Records kept, const std::optional<RunId>& run);
     Result<void> catch_up();
+    bool runs_ahead();
     std::span<const TranscriptEntry> turn() const;
     Interrupted turn_so_far() const;
     Result<Records> plan_answers(const SessionState& state, const Answers& answers);
@@ -93,11 +102,12 @@ class DurableSession final : public Session {
 
     Companions* companions_;
 
-    SessionState state_;  // with what is kept back
-    Seq sent_ = 0;        // the last seq that the log has
-    Records kept_;        // behind it
-    bool stale_ = true;   // the log has to be read from the beginning
-    RunId run_;           // that the turn in progress is
+    SessionState state_;                     // with what is kept back
+    Seq sent_ = 0;                           // the last seq that the log has
+    Records kept_;                           // behind it
+    bool stale_ = true;                      // the log has to be read from the beginning
+    std::shared_ptr<CommitUnderWay> ahead_;  // that it took over before it was durable
+    RunId run_;                              // that the turn in progress is
     bool writing_ = false;
     std::vector<boost::asio::steady_timer*> writers_;  // that wait for their turn
 

@@ -61,6 +61,9 @@ Task<Result<void>> Session::context_repaired(std::vector<std::string> /*changes*
 Task<Result<Suspension>> Session::wait_for_input(InputWait wait) {
     co_return Error(ErrorKind::unavailable, "token_budget", std::move(wait.prompt));
 }
+Task<Result<void>> Session::reach_disk() {
+    co_return Result<void>();
+}
 Task<Result<void>> Session::turn_failed(Error /*error*/) {
     co_return Result<void>();
 }

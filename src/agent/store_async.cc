@@ -95,23 +95,78 @@ asio::execution_context::id CommitAnswers::id;
 
 }  // namespace
 
-Task<Result<Committed>> commit_async(Store& store, Commit commit) {
-    const auto executor = co_await asio::this_coro::executor;
-    asio::execution_context& loop = asio::query(executor, asio::execution::context);
-    const std::shared_ptr<CommitAnswers::Box> box = asio::use_service<CommitAnswers>(loop).box();
-    const auto start = [&store, box, executor](auto handler, Commit given) {
-        auto done = [box, on = asio::any_io_executor(executor),
-                     handler = std::move(handler)](Result<Committed> result) mutable {
-            auto go_on = [handler = std::move(handler)](Result<Committed> answer) mutable {
-                std::move(handler)(std::move(answer));
-            };
-            box->put({std::move(on), std::move(go_on), std::move(result)});
+// What the store calls. Should the loop be gone by then, those that wait go too: they hold what
+// they wait for.
+class CommitUnderWay::Ending {
+ public:
+    explicit Ending(std::shared_ptr<CommitUnderWay> commit) : commit_(std::move(commit)) {}
+    Ending(Ending&&) = default;
+    Ending(const Ending&) = delete;
+    Ending& operator=(const Ending&) = delete;
+    Ending& operator=(Ending&&) = delete;
+    ~Ending() {
+        if (commit_) std::exchange(commit_->waiters_, {}).clear();
+    }
+
+    const asio::any_io_executor& executor() const { return commit_->on_; }
+    void refuse() { commit_->refused_ = true; }
+    void operator()(Result<Committed> result) {
+        const std::shared_ptr<CommitUnderWay> commit = std::move(commit_);
+        commit->end(std::move(result));
+    }
+
+ private:
+    std::shared_ptr<CommitUnderWay> commit_;
+};
+
+void CommitUnderWay::end(Result<Committed> result) {
+    result_ = std::move(result);
+    for (Waiter& waiter : std::exchange(waiters_, {})) {
+        if (waiter.executor == on_) {
+            waiter.go_on(*result_);
+            continue;
+        }
+        asio::post(waiter.executor, [go_on = std::move(waiter.go_on), answer = *result_]() mutable {
+            go_on(std::move(answer));
+        });
+    }
+}
+
+Task<Result<Committed>> CommitUnderWay::wait(asio::any_io_executor executor) {
+    const auto start = [this](auto handler, asio::any_io_executor on) {
+        Store::CommitDone go_on = [handler = std::move(handler)](Result<Committed> answer) mutable {
+            std::move(handler)(std::move(answer));
         };
-        store.commit(std::move(given), std::move(done));
+        if (!result_) {
+            waiters_.push_back({std::move(on), std::move(go_on)});
+            return;
+        }
+        asio::post(on, [go_on = std::move(go_on), answer = *result_]() mutable {
+            go_on(std::move(answer));
+        });
     };
-    auto waiting = asio::async_initiate<const asio::use_awaitable_t<>, void(Result<Committed>)>(
-        start, asio::use_awaitable, std::move(commit));
-    co_return co_await std::move(waiting);
+    return asio::async_initiate<const asio::use_awaitable_t<>, void(Result<Committed>)>(
+        start, asio::use_awaitable, std::move(executor));
+}
+
+std::shared_ptr<CommitUnderWay> start_commit(Store& store, Commit commit,
+                                             const asio::any_io_executor& on) {
+    asio::execution_context& loop = asio::query(on, asio::execution::context);
+    auto under_way = std::make_shared<CommitUnderWay>(on);
+    const std::shared_ptr<CommitAnswers::Box> box = asio::use_service<CommitAnswers>(loop).box();
+    CommitUnderWay::Ending ending(under_way);
+    store.commit(std::move(commit),
+                 [ending = std::move(ending), box](Result<Committed> result) mutable {
+                     if (!result) ending.refuse();
+                     box->put({ending.executor(), std::move(ending), std::move(result)});
+                 });
+    return under_way;
+}
+
+Task<Result<Committed>> commit_async(Store& store, Commit commit) {
+    const asio::any_io_executor executor = co_await asio::this_coro::executor;
+    const auto under_way = start_commit(store, std::move(commit), executor);
+    co_return co_await under_way->wait(executor);
 }
 
 Task<void> until_it_shows(int tries) {

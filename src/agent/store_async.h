@@ -3,10 +3,48 @@
 // A commit as something a coroutine waits for. It is never cut short: whoever is cancelled
 // meanwhile still learns how it went.
 
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <memory>
+#include <optional>
+#include <vector>
+
 #include "rouse/tool.h"
 #include "store/store.h"
 
 namespace rouse {
+
+// A commit on its way to the disk. Whoever started it may go on meanwhile with what nobody outside
+// can see: commits are durable in their order, so that waiting for a later one covers it too.
+// Lives on one loop.
+class CommitUnderWay {
+ public:
+    explicit CommitUnderWay(boost::asio::any_io_executor on) : on_(std::move(on)) {}
+
+    // Nothing was written: the store said so before start_commit() returned.
+    bool refused() const { return refused_; }
+    bool ended() const { return result_.has_value(); }
+    // Those that wait on the executor of the commit go on first, in the order of the commits.
+    Task<Result<Committed>> wait(boost::asio::any_io_executor executor);
+
+ private:
+    friend std::shared_ptr<CommitUnderWay> start_commit(Store&, Commit,
+                                                        const boost::asio::any_io_executor&);
+    class Ending;
+    void end(Result<Committed> result);
+
+    struct Waiter {
+        boost::asio::any_io_executor executor;
+        Store::CommitDone go_on;
+    };
+    const boost::asio::any_io_executor on_;
+    std::atomic<bool> refused_ = false;
+    std::optional<Result<Committed>> result_;
+    std::vector<Waiter> waiters_;
+};
+
+std::shared_ptr<CommitUnderWay> start_commit(Store& store, Commit commit,
+                                             const boost::asio::any_io_executor& on);
 
 Task<Result<Committed>> commit_async(Store& store, Commit commit);
 

@@ -149,13 +149,19 @@ bool ToolCaller::settle_early(BatchCall& call) const {
 Task<Result<void>> ToolCaller::announce(std::vector<BatchCall*> calls) {
     std::vector<CallId> started;
     std::vector<BatchCall*> later;
+    bool leaves = false;
     for (BatchCall* call : calls) {
         const ToolSpec& spec = settings_.find_tool(call->name)->tool->spec();
         if (spec.async) {
             later.push_back(call);
         } else if (!may_run_again(spec)) {
             started.push_back(call->id);
+        } else if (!spec.annotations.stays_inside) {
+            leaves = true;
         }
+    }
+    if (leaves) {
+        if (Result<void> safe = co_await session_->reach_disk(); !safe) co_return safe;
     }
     if (!later.empty()) {
         const Result<void> pending = co_await make_calls_pending(std::move(later));

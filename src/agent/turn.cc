@@ -397,7 +397,11 @@ Task<Result<void>> TurnRunner::generate() {
         Result<void> agreed = co_await ask_for_replacement(replacement);
         if (!agreed) co_return agreed;
     }
-    Result<ModelResponse> answer = co_await ask_model(replacement);
+    Model& model = request_.model ? *request_.model : *settings_->options.model;
+    if (has_session() && !model.stays_inside()) {
+        if (Result<void> safe = co_await request_.session->reach_disk(); !safe) co_return safe;
+    }
+    Result<ModelResponse> answer = co_await ask_model(model, replacement);
     if (!answer) co_return answer.error();
     add_answer(*answer);
     if (has_session()) {
@@ -415,7 +419,7 @@ Task<Result<void>> TurnRunner::generate() {
     co_return co_await complete();
 }
 
-Task<Result<ModelResponse>> TurnRunner::ask_model(const Replacement& replacement) {
+Task<Result<ModelResponse>> TurnRunner::ask_model(Model& model, const Replacement& replacement) {
     ModelRequest request;
     if (has_session()) request.session_id = request_.session->id();
     request.system = settings_->options.system_prompt;
@@ -428,7 +432,6 @@ Task<Result<ModelResponse>> TurnRunner::ask_model(const Replacement& replacement
         if (!request_.on_item) return {};
         return request_.on_item(TextDelta{std::string(text)});
     };
-    Model& model = request_.model ? *request_.model : *settings_->options.model;
     return caller_.ask(model, std::move(request), on_text);
 }
 

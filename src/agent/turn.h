@@ -60,7 +60,7 @@ class TurnRunner {
         std::optional<std::vector<Message>> history;
     };
     Task<Result<void>> ask_for_replacement(Replacement& replacement);
-    Task<Result<ModelResponse>> ask_model(const Replacement& replacement);
+    Task<Result<ModelResponse>> ask_model(Model& model, const Replacement& replacement);
     void add_answer(ModelResponse& answer);
     Task<Result<void>> save_answer(ModelResponse& answer);
     Result<void> emit_calls();

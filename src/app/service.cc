@@ -111,7 +111,8 @@ class Service {
                    options_.config.limits.concurrent_runs,
                    [this](const SessionId& session, const RunId& run, std::string_view text) {
                        hub_.on_delta(session, run, text);
-                   }}),
+                   },
+                   [this] { return hub_.has_readers(); }}),
           sweeper_(env_.clock, work_.get_executor(),
                    [this](SessionId id) { return coordinator_.sweep(std::move(id)); }),
           coordinator_(

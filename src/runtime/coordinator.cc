@@ -1,6 +1,7 @@
 #include "runtime/coordinator.h"
 
 #include <algorithm>
+#include <boost/asio/this_coro.hpp>
 
 #include "agent/store_async.h"
 #include "domain/child.h"
@@ -11,6 +12,9 @@
 #include "runtime/answers.h"
 
 namespace rouse {
+
+namespace asio = boost::asio;
+
 namespace {
 
 constexpr std::string_view kSessions = "/v1/sessions/";
@@ -44,12 +48,29 @@ Reply Coordinator::finish(const SessionId& id, const Change& change, Seq last) {
     return {change.status, change.answer, {}, id, change.run, last};
 }
 
-void Coordinator::follow(const SessionId& id, const Change& change, const Companions::Then& then,
-                         Seq before, const Records& committed) {
+Task<Result<void>> Coordinator::carry_out(const SessionId& id, Commit commit, const Change& change,
+                                          const Companions::Then& then) {
+    const asio::any_io_executor loop = co_await asio::this_coro::executor;
+    const Seq first = *commit.appends.front().expected_last + 1;
+    Records records;
+    if (change.drive) records = commit.appends.front().records;
+    const bool ahead = change.drive && parts_.driver.may_run_ahead(id, first);
+    std::shared_ptr<CommitUnderWay> under_way;
+    {
+        // A run that parks or ends at once goes to the disk together with what began it.
+        const Store::Hold together(*parts_.store);
+        under_way = start_commit(*parts_.store, std::move(commit), loop);
+        if (ahead && !under_way->refused()) {
+            parts_.driver.drive_ahead(id, first, records, under_way);
+        }
+    }
+    const Result<Committed> done = co_await under_way->wait(loop);
+    if (!done) co_return done.error();
     // First, since the same commit may have begun another run.
     if (change.stop) parts_.driver.stop(id, change.run);
     then();
-    if (change.drive) parts_.driver.drive(id, before + 1, committed);
+    if (change.drive && !ahead) parts_.driver.drive(id, first, records);
+    co_return Result<void>();
 }
 
 Task<Result<Reply>> Coordinator::change(SessionId id, Plan plan, Note note) {
@@ -71,13 +92,8 @@ Task<Result<Reply>> Coordinator::change(SessionId id, Plan plan, Note note) {
         add_note(commit, note, *change, {});
         const Result<Companions::Then> then = parts_.companions.join(after, commit);
         if (!then) co_return then.error();
-        Records committed;
-        if (change->drive) committed = commit.appends.front().records;
-        const Result<Committed> done = co_await commit_async(*parts_.store, std::move(commit));
-        if (done) {
-            follow(id, *change, *then, (*state)->last_seq, committed);
-            co_return finish(id, *change, last);
-        }
+        Result<void> done = co_await carry_out(id, std::move(commit), *change, *then);
+        if (done) co_return finish(id, *change, last);
         if (done.error().reason != "log_moved" || tries == kTries) co_return done.error();
         co_await until_it_shows(tries);
     }
@@ -93,11 +109,8 @@ Task<Result<Reply>> Coordinator::add_session(SessionId id, Records records, Chan
     add_note(commit, note, change, location_of(id));
     const Result<Companions::Then> then = parts_.companions.join(after, commit);
     if (!then) co_return then.error();
-    Records committed;
-    if (change.drive) committed = commit.appends.front().records;
-    const Result<Committed> done = co_await commit_async(*parts_.store, std::move(commit));
+    const Result<void> done = co_await carry_out(id, std::move(commit), change, *then);
     if (!done) co_return done.error();
-    follow(id, change, *then, 0, committed);
     Reply answer = finish(id, change, last);
     answer.location = location_of(id);
     co_return answer;

@@ -118,9 +118,10 @@ class Coordinator final {
     void add_note(Commit& commit, const Note& note, const Change& change,
                   const std::string& location) const;
     Reply finish(const SessionId& id, const Change& change, Seq last);
-    // When the change is durable: what follows from it, the run that it starts or resumes.
-    void follow(const SessionId& id, const Change& change, const Companions::Then& then, Seq before,
-                const Records& committed);
+    // Commits; what follows from the change follows when it is durable, but for the run that it
+    // starts or resumes, which may begin to work before.
+    Task<Result<void>> carry_out(const SessionId& id, Commit commit, const Change& change,
+                                 const Companions::Then& then);
     Result<Change> plan_past_settlement(const SessionId& session, const PendingId& id,
                                         const Settlement& settlement, const Error& refusal);
     Result<void> check_result(const PendingCall& call, const Settlement& settlement) const;

@@ -79,6 +79,23 @@ void RunDriver::drive(const SessionId& session, Seq first, const Records& commit
     drive(session);
 }
 
+bool RunDriver::may_run_ahead(const SessionId& session, Seq first) {
+    if (closing_ || handles_.contains(session) || parts_.has_listeners()) return false;
+    const std::shared_ptr<DurableSession> cached = cache_.find(session);
+    return cached ? cached->can_take_over(first) : first == 1;
+}
+
+void RunDriver::drive_ahead(const SessionId& session, Seq first, const Records& records,
+                            std::shared_ptr<CommitUnderWay> commit) {
+    std::shared_ptr<DurableSession> working = cache_.find(session);
+    if (!working) {
+        working = make(session);
+        cache_.put(working);
+    }
+    working->take_over(first, records, std::move(commit));
+    drive(session);
+}
+
 std::shared_ptr<DurableSession> RunDriver::make(const SessionId& id) {
     return std::make_shared<DurableSession>(nullptr, parts_.env, parts_.store, parts_.boot, id,
                                             companions_);
@@ -166,8 +183,10 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
     request.go_on = true;
     request.stop = handle->stop.get_token();
     if (parts_.on_delta) {
-        request.on_item = [this, id, run](const Item& item) -> Result<void> {
-            if (const auto* delta = std::get_if<TextDelta>(&item)) {
+        request.on_item = [this, id, run,
+                           working = session->get()](const Item& item) -> Result<void> {
+            const auto* delta = std::get_if<TextDelta>(&item);
+            if (delta != nullptr && working->is_on_disk()) {
                 parts_.on_delta(id, run, delta->text);
             }
             return {};
@@ -178,6 +197,7 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
         tell(make_report(run, *std::move(result)), state.last_seq);
         co_return true;
     }
+    (void)co_await (*session)->reach_disk();
     parts_.env.log.info("run.failed", {{"session", id.text()},
                                        {"run", run.text()},
                                        {"reason", result.error().reason},

@@ -54,6 +54,7 @@ class RunDriver final {
         boost::asio::any_io_executor loop;
         std::size_t concurrent_runs;
         OnDelta on_delta;
+        std::function<bool()> has_listeners;  // to deltas
     };
     explicit RunDriver(Parts parts);
 
@@ -64,6 +65,11 @@ class RunDriver final {
     void drive(const SessionId& session);
     // The same, by whoever has just committed these records to it.
     void drive(const SessionId& session, Seq first, const Records& committed);
+    // True when the run of records that are about to be committed may begin while they are on their
+    // way: nobody works on the session, and nobody hears its model speak.
+    bool may_run_ahead(const SessionId& session, Seq first);
+    void drive_ahead(const SessionId& session, Seq first, const Records& records,
+                     std::shared_ptr<CommitUnderWay> commit);
     // The run was ended by somebody else: whoever works on it stops. Others of the session go on.
     void stop(const SessionId& session, const RunId& run);
     void forget(const SessionId& session) { cache_.erase(session); }

@@ -58,6 +58,7 @@ class EventHub final {
 
     // From any thread.
     void on_commit(const CommittedLines& committed);
+    bool has_readers() const { return readers_ > 0; }
     void on_delta(const SessionId& session, const RunId& run, std::string_view text);
 
     // Everything from the record `from` on; without it, live from now, behind a snapshot.

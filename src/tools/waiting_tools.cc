@@ -35,6 +35,7 @@ ToolSpec wait_until_spec() {
         "goes on. Costs nothing meanwhile.";
     spec.parameters = schema_of<WaitUntilInput>();
     spec.annotations.read_only = true;
+    spec.annotations.stays_inside = true;
     return spec;
 }
 
@@ -130,6 +131,7 @@ class StartSession final : public Tool {
 
 std::shared_ptr<Tool> external_tool(ToolSpec spec, WaitsFor waits_for) {
     spec.annotations.idempotent = true;
+    spec.annotations.stays_inside = true;
     return std::make_shared<ExternalTool>(std::move(spec), waits_for);
 }
 

@@ -98,7 +98,7 @@ void FileStore::commit(Commit commit, CommitDone done) {
         if (added && options_.threads == FileStoreOptions::Threads::none) {
             batch = sequencer_.take();
         } else {
-            wakes = added && !syncing_;
+            wakes = added && !syncing_ && holds_ == 0;
         }
     }
     // Without the lock, which whoever wakes up takes first.
@@ -110,6 +110,19 @@ void FileStore::commit(Commit commit, CommitDone done) {
     if (alone && (added || added.error().reason == "disk_full")) {
         keep_house(Call::by_work);
     }
+}
+
+void FileStore::hold() {
+    const std::lock_guard lock(sequencing_);
+    ++holds_;
+}
+
+void FileStore::release() {
+    {
+        const std::lock_guard lock(sequencing_);
+        if (--holds_ > 0 || syncing_ || sequencer_.empty()) return;
+    }
+    work_.notify_one();
 }
 
 // Alone with the disk, the caller writes its commit itself: no thread has to wake up for it. Behind
@@ -170,7 +183,8 @@ Result<void> FileStore::adopt(const SessionId& log, std::string_view lines) {
 void FileStore::run_journal() {
     std::unique_lock lock(sequencing_);
     for (;;) {
-        work_.wait(lock, [this] { return !syncing_ && (closing_ || !sequencer_.empty()); });
+        work_.wait(
+            lock, [this] { return !syncing_ && holds_ == 0 && (closing_ || !sequencer_.empty()); });
         if (sequencer_.empty()) return;
         write_open_batch(lock);
     }

@@ -94,6 +94,8 @@ class FileStore final : public Store {
     FileStore(Env env, files::Layout layout, FileStoreOptions options,
               std::unique_ptr<FileLock> lock);
     void start_threads();
+    void hold() override;
+    void release() override;
 
     // Writing (file_store.cc).
     Result<files::Sequencer::End> find_end(const SessionId& log);
@@ -139,10 +141,11 @@ class FileStore final : public Store {
     std::unique_ptr<FileLock> lock_;
     files::Journal journal_;
 
-    std::mutex sequencing_;  // for the four below
+    std::mutex sequencing_;  // for the five below
     std::condition_variable work_;
     files::Sequencer sequencer_;
     bool closing_ = false;
+    int holds_ = 0;
     bool syncing_ = false;  // somebody has a batch between take() and its completion
 
     // Durable and not yet in the table: whoever needs the table puts them there first, so that a
