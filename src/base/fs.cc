@@ -80,6 +80,10 @@ Result<void> Fs::replace_view(const std::string& path, std::string_view content)
     return rename(temporary, path);
 }
 
+Result<void> Fs::make_view(const std::string& path, std::string_view content) {
+    return write_whole(*this, path, content, false);
+}
+
 std::string parent_directory(const std::string& path) {
     const std::size_t slash = path.rfind('/');
     if (slash == std::string::npos) return ".";

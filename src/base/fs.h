@@ -85,6 +85,8 @@ class Fs {
     Result<void> replace_file(const std::string& path, std::string_view content);
     // The same without the syncs, for what can be rebuilt.
     Result<void> replace_view(const std::string& path, std::string_view content);
+    // For a view that is not there yet: one file is made instead of one and a name.
+    Result<void> make_view(const std::string& path, std::string_view content);
 };
 
 // "/a/b.json" → "/a"

@@ -58,7 +58,8 @@ Task<Result<void>> Coordinator::carry_out(const SessionId& id, Commit commit, co
     std::shared_ptr<CommitUnderWay> under_way;
     {
         // A run that parks or ends at once goes to the disk together with what began it.
-        const Store::Hold together(*parts_.store);
+        const Store::Hold together(
+            *parts_.store, parts_.is_alone() ? Store::Writer::holder : Store::Writer::store);
         under_way = start_commit(*parts_.store, std::move(commit), loop);
         if (ahead && !under_way->refused()) {
             parts_.driver.drive_ahead(id, first, records, under_way);

@@ -50,6 +50,8 @@ class Coordinator final {
         SessionCompanions& companions;
         RunDriver& driver;
         Sweeper& sweeper;
+        // One request at most is under way: nobody minds when this loop waits for the disk.
+        std::function<bool()> is_alone;
     };
     explicit Coordinator(Parts parts);
 

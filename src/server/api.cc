@@ -214,6 +214,14 @@ Response Api::replay_session(Request& request, const AnsweredRow& row) {
 
 Task<Response> Api::dispatch(const Route& route, Request& request) {
     const auto began = parts_.env.clock.monotonic();
+    struct UnderWay {
+        std::atomic<std::size_t>& count;
+        explicit UnderWay(std::atomic<std::size_t>& requests) : count(requests) { ++count; }
+        UnderWay(const UnderWay&) = delete;
+        UnderWay& operator=(const UnderWay&) = delete;
+        ~UnderWay() { --count; }
+    };
+    const UnderWay under_way(under_way_);
     Response response = co_await call(route, request);
     parts_.metrics.request(request.method, response.status, parts_.env.clock.monotonic() - began);
     if (parts_.env.log.takes(LogLevel::debug)) {

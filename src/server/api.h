@@ -3,6 +3,7 @@
 // The HTTP API: a table of routes, and handlers that translate, call the runtime and render. No
 // rule about sessions lives here.
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -55,6 +56,7 @@ class Api final {
     std::string new_request_id();
     Auth& auth() { return parts_.auth; }
     void set_ready(bool ready) { ready_ = ready; }
+    std::size_t requests_under_way() const { return under_way_; }  // from any thread
     void set_boot(BootReport boot) { boot_ = std::move(boot); }
 
     enum class Access : std::uint8_t { open, read, submit, operate, admin, or_pending_id };
@@ -208,6 +210,7 @@ class Api final {
     bool ready_ = false;
     BootReport boot_;
     std::set<std::string> in_progress_;  // requests with an Idempotency-Key
+    std::atomic<std::size_t> under_way_ = 0;
 };
 
 std::string openapi_json(const std::vector<Api::Route>& routes, const std::string& version);

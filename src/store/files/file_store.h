@@ -95,7 +95,7 @@ class FileStore final : public Store {
               std::unique_ptr<FileLock> lock);
     void start_threads();
     void hold() override;
-    void release() override;
+    void release(Writer writer) override;
 
     // Writing (file_store.cc).
     Result<files::Sequencer::End> find_end(const SessionId& log);

@@ -17,6 +17,7 @@ constexpr std::chrono::milliseconds kTick{250};
 constexpr std::chrono::minutes kPendingIndexEvery{1};
 constexpr int kTicksOfRest = 4;
 constexpr std::uint64_t kBurst = 16;  // so much of what makes a checkpoint due
+constexpr std::uint64_t kLongestInterval = 4;
 
 std::vector<PendingId> no_longer_open(const OpenLog& log) {
     std::vector<PendingId> gone;
@@ -95,7 +96,12 @@ FileStore::Due FileStore::checkpoint_due(Call call) {
             journal_.bytes_since(rested_) >= options_.checkpoint_bytes / kBurst;
         if (ticks_of_rest_ >= kTicksOfRest && after_burst) return Due::at_rest;
     }
-    return journal_.bytes_since(covered_) >= options_.checkpoint_bytes ? Due::yes : Due::no;
+    // A checkpoint writes the whole index: the longer that is, the rarer, or most of what is
+    // written would be index.
+    const std::uint64_t due =
+        std::clamp<std::uint64_t>(2 * table_.index_bytes(), options_.checkpoint_bytes,
+                                  kLongestInterval * options_.checkpoint_bytes);
+    return journal_.bytes_since(covered_) >= due ? Due::yes : Due::no;
 }
 
 void FileStore::prepare_segment() {
@@ -186,7 +192,8 @@ FileStore::LogWrite FileStore::plan_write(const SessionId& id, OpenLog& log) {
 Result<void> FileStore::write_log_and_views(const LogWrite& write) {
     if (Result<void> done = write_log(write); !done) return done;
     if (write.id == system_log()) return {};
-    Result<void> done = files::write_views(env_.fs, layout_, *write.state);
+    const files::Before before = write.has_views ? files::Before::views : files::Before::nothing;
+    Result<void> done = files::write_views(env_.fs, layout_, *write.state, before);
     if (!done || !write.has_views) return done;
     return files::remove_old_views(env_.fs, layout_, *write.state, write.gone);
 }

@@ -119,16 +119,19 @@ bool has_open_token(const SessionState& state) {
         state.tokens, [](const Token& token) { return token.status == TokenStatus::active; });
 }
 
-Result<void> write_views(Fs& fs, const Layout& layout, const SessionState& state) {
-    Result<void> done = fs.replace_view(layout.snapshot(state.id), snapshot_text(state));
+Result<void> write_views(Fs& fs, const Layout& layout, const SessionState& state, Before before) {
+    const auto write = [&](const std::string& path, std::string_view text) {
+        return before == Before::nothing ? fs.make_view(path, text) : fs.replace_view(path, text);
+    };
+    Result<void> done = write(layout.snapshot(state.id), snapshot_text(state));
     if (!done) return done;
     if (has_open_token(state)) {
-        done = fs.replace_view(layout.tokens(state.id), tokens_text(state));
+        done = write(layout.tokens(state.id), tokens_text(state));
         if (!done) return done;
     }
     for (const PendingCall& call : state.pending) {
         if (!is_open(call.status)) continue;
-        done = fs.replace_view(layout.pending(call.pending_id), pending_text(state, call));
+        done = write(layout.pending(call.pending_id), pending_text(state, call));
         if (!done) return done;
     }
     return {};

@@ -22,8 +22,9 @@ std::string pending_index_text(const std::vector<OpenPending>& calls);
 
 bool has_open_token(const SessionState& state);
 
-// Writes the views of one session.
-Result<void> write_views(Fs& fs, const Layout& layout, const SessionState& state);
+// Writes the views of one session. `nothing`: there are none of it yet.
+enum class Before : std::uint8_t { nothing, views };
+Result<void> write_views(Fs& fs, const Layout& layout, const SessionState& state, Before before);
 // Removes those that an earlier checkpoint may have written and that say nothing any more: the
 // tokens when none is open, and the pending calls `gone`.
 Result<void> remove_old_views(Fs& fs, const Layout& layout, const SessionState& state,
