@@ -46,6 +46,36 @@ class StoreRaceTest : public ::testing::Test {
     std::string directory_;
 };
 
+TEST_F(StoreRaceTest, HeldCommitsGoToTheDiskTogetherWhenTheyAreLetGo) {  // W2
+    auto store = open();
+    IdSource ids(clock_, random_);
+    for (const Store::Writer writer : {Store::Writer::store, Store::Writer::holder}) {
+        std::vector<SessionId> made;
+        std::vector<std::promise<Cursor>> promises(2);
+        std::vector<std::future<Cursor>> cursors;
+        {
+            const Store::Hold hold(*store, writer);
+            for (std::promise<Cursor>& promise : promises) {
+                SessionCreated created;
+                created.id = made.emplace_back(ids.make<SessionId>());
+                cursors.push_back(promise.get_future());
+                store->commit(make_commit(created.id, 0, {created}), [&](Result<Committed> done) {
+                    promise.set_value(done ? done->cursor : Cursor{});
+                });
+            }
+            for (const SessionId& id : made)
+                EXPECT_EQ(store->last_seq(id).error().reason, "unknown_session");
+        }
+        const Cursor first = cursors[0].get();
+        const Cursor second = cursors[1].get();
+        EXPECT_GT(first.epoch, 0U);
+        EXPECT_EQ(first.group, second.group);
+        EXPECT_LT(first.index, second.index);
+        for (const SessionId& id : made)
+            EXPECT_EQ(*store->last_seq(id), 1U);
+    }
+}
+
 TEST_F(StoreRaceTest, WritersReadersDeletionsAndCheckpointsDoNotDisturbOneAnother) {
     constexpr int kWriters = 6;
     constexpr int kTurns = 60;

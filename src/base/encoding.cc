@@ -4,14 +4,20 @@
 
 namespace rouse {
 
+// libstdc++ 12 tells resize_and_overwrite's callback a size that may be larger than the one that it
+// was asked for; `length` counts.
+
 std::string to_hex(std::span<const std::uint8_t> bytes) {
     constexpr std::string_view kDigits = "0123456789abcdef";
+    const std::size_t length = bytes.size() * 2;
     std::string text;
-    text.reserve(bytes.size() * 2);
-    for (const std::uint8_t byte : bytes) {
-        text += kDigits[byte >> 4U];
-        text += kDigits[byte & 0xFU];
-    }
+    text.resize_and_overwrite(length, [&](char* into, std::size_t) {
+        for (const std::uint8_t byte : bytes) {
+            *into++ = kDigits.data()[byte >> 4U];
+            *into++ = kDigits.data()[byte & 0xFU];
+        }
+        return length;
+    });
     return text;
 }
 
@@ -20,18 +26,19 @@ std::string to_base32(std::span<const std::uint8_t> bytes) {
     const std::size_t bits = bytes.size() * 8;
     const std::size_t length = (bits + 4) / 5;
     std::string text;
-    text.reserve(length);
-    std::uint32_t pending = 0;
-    std::size_t pending_bits = length * 5 - bits;
-    for (const std::uint8_t byte : bytes) {
-        pending = (pending << 8U) | byte;
-        pending_bits += 8;
-        while (pending_bits >= 5) {
-            pending_bits -= 5;
-            text += kDigits[(pending >> pending_bits) & 0x1FU];
+    text.resize_and_overwrite(length, [&](char* into, std::size_t) {
+        std::uint32_t pending = 0;
+        std::size_t pending_bits = length * 5 - bits;
+        for (const std::uint8_t byte : bytes) {
+            pending = (pending << 8U) | byte;
+            pending_bits += 8;
+            while (pending_bits >= 5) {
+                pending_bits -= 5;
+                *into++ = kDigits.data()[(pending >> pending_bits) & 0x1FU];
+            }
         }
-        pending &= (1U << pending_bits) - 1U;
-    }
+        return length;
+    });
     return text;
 }
 

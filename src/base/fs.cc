@@ -37,11 +37,12 @@ Result<void> File::write_and_sync(std::uint64_t offset, std::string_view bytes) 
 Result<std::string> File::read_at(std::uint64_t offset, std::uint64_t length) {
     std::string bytes;
     Result<void> read;
-    bytes.resize_and_overwrite(length, [&](char* into, std::size_t size) {
+    // libstdc++ 12 tells the callback a size that may be larger than `length`.
+    bytes.resize_and_overwrite(length, [&](char* into, std::size_t) {
         std::size_t done = 0;
-        while (done < size) {
+        while (done < length) {
             const Result<std::size_t> got =
-                read_some_at(offset + done, std::span(into + done, size - done));
+                read_some_at(offset + done, std::span(into + done, length - done));
             if (!got) read = got.error();
             if (!got || *got == 0) break;
             done += *got;

@@ -145,6 +145,14 @@ TEST_F(FsTest, ReplaceLeavesOnlyTheNewContent) {
     EXPECT_EQ(fs_.list(root_), std::vector<std::string>{"a"});
 }
 
+TEST_F(FsTest, ReadsNoMoreThanItIsAskedFor) {
+    const std::string content(100, 'x');
+    ASSERT_TRUE(fs_.replace_view(at("a"), content));
+    const auto file = open_file("a", OpenMode::read);
+    for (std::size_t length = 0; length <= content.size(); ++length)
+        EXPECT_EQ(file->read_at(0, length), content.substr(0, length)) << length;
+}
+
 TEST_F(FsTest, ReplaceDoesNotReuseALeftoverTemporaryFile) {
     ASSERT_TRUE(fs_.replace_file(at("a"), "old"));
     // As a rename cut in the middle may leave it: two names, one file.

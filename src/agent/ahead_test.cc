@@ -1,0 +1,151 @@
+// A run that begins while the records that began it are on their way to the disk: it works on, and
+// nothing of it leaves the process before they have arrived.
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <deque>
+
+#include "agent/durable_session.h"
+#include "agent/store_async.h"
+#include "base/id_source.h"
+#include "store/memory/memory_store.h"
+#include "testing/agent_kit.h"
+#include "testing/forwarding_store.h"
+
+namespace rouse {
+namespace {
+
+using namespace testing;
+
+// Keeps every commit back until it is told to let it go, or to lose it.
+class SlowStore final : public ForwardingStore {
+ public:
+    using ForwardingStore::ForwardingStore;
+    void commit(Commit commit, CommitDone done) override {
+        waiting_.emplace_back(std::move(commit), std::move(done));
+    }
+    std::size_t waiting() const { return waiting_.size(); }
+    void let_go() {
+        auto [commit, done] = std::move(waiting_.front());
+        waiting_.pop_front();
+        inner_.commit(std::move(commit), std::move(done));
+    }
+    void lose() {
+        CommitDone done = std::move(waiting_.front().second);
+        waiting_.pop_front();
+        done(Error(ErrorKind::unavailable, "store_failed", "the disk is gone"));
+    }
+
+ private:
+    std::deque<std::pair<Commit, CommitDone>> waiting_;
+};
+
+class AheadTest : public ::testing::Test {
+ protected:
+    // A session with a message, its first commit on its way; the agent works on it.
+    void begin(AgentOptions options) {
+        agent_ = std::make_unique<Agent>(std::move(options));
+        SessionCreated created;
+        created.id = ids_.make<SessionId>();
+        const RunId run = ids_.make<RunId>();
+        const Records records = {created,
+                                 MessageUser{ids_.make<MessageId>(), text_content("Go"), false, {}},
+                                 RunStarted{run, boot_, {}, {}}};
+        session_ = std::make_shared<DurableSession>(nullptr, env_, store_, boot_, created.id);
+        auto under_way =
+            start_commit(*store_, make_commit(created.id, Seq{0}, records), loop_.get_executor());
+        ASSERT_FALSE(under_way->refused());
+        session_->take_over(1, records, std::move(under_way));
+        AgentRequest request;
+        request.session = session_;
+        request.go_on = true;
+        boost::asio::co_spawn(loop_, agent_->respond(std::move(request)),
+                              [this](const std::exception_ptr& thrown, TurnResult result) {
+                                  if (thrown) std::rethrow_exception(thrown);
+                                  result_ = std::move(result);
+                              });
+        work();
+    }
+    // As far as it goes without the disk.
+    void work() {
+        loop_.restart();
+        loop_.poll();
+    }
+    void let_go() {
+        store_->let_go();
+        work();
+    }
+
+    ManualClock clock_;
+    SeededRandom random_{7};
+    RealFs fs_;
+    Logger log_{LogLevel::off};
+    Env env_{clock_, random_, fs_, log_};
+    IdSource ids_{clock_, random_};
+    BootId boot_ = ids_.make<BootId>();
+    MemoryStore inner_{clock_};
+    std::shared_ptr<SlowStore> store_ = std::make_shared<SlowStore>(inner_);
+    boost::asio::io_context loop_{1};
+    std::unique_ptr<Agent> agent_;
+    std::shared_ptr<DurableSession> session_;
+    std::optional<TurnResult> result_;
+};
+
+TEST_F(AheadTest, WhatReachesNobodyGoesOnAndFollowsToTheDisk) {
+    const auto model = std::make_shared<ScriptedModel>(std::vector{says("hello")});
+    begin({.model = model});
+    EXPECT_EQ(store_->waiting(), 2U) << "the beginning of the run, and its end";
+    EXPECT_FALSE(session_->is_on_disk());
+    let_go();
+    EXPECT_TRUE(session_->is_on_disk());
+    EXPECT_FALSE(result_) << "told before it is durable";
+    let_go();
+    ASSERT_TRUE(result_ && *result_) << (result_ ? result_->error().message : "nothing");
+    EXPECT_EQ(outline(history_of(*session_)), "u:Go | a:hello");
+    EXPECT_TRUE(session_->refresh()) << "the log is what it thinks it is";
+    EXPECT_EQ(*inner_.last_seq(session_->id()), session_->state().last_seq);
+}
+
+TEST_F(AheadTest, AModelOutsideIsNotAskedBefore) {  // P1, W2
+    const auto model = playing({says("hello")});
+    begin({.model = model});
+    EXPECT_TRUE(model->requests.empty());
+    EXPECT_EQ(store_->waiting(), 1U);
+    let_go();
+    EXPECT_EQ(model->requests.size(), 1U);
+    let_go();
+    ASSERT_TRUE(result_ && *result_);
+}
+
+TEST_F(AheadTest, AToolThatMayRunAgainIsNotCalledBefore) {  // P1, W2
+    const auto model =
+        std::make_shared<ScriptedModel>(std::vector{calls({{"c1", "look"}}), says("seen")});
+    ToolAnnotations harmless;
+    harmless.idempotent = true;
+    const Counted look = answering("look", "a tree", harmless);
+    begin({.model = model, .tools = {look.tool}});
+    EXPECT_EQ(*look.calls, 0);
+    let_go();
+    EXPECT_EQ(*look.calls, 1);
+    while (store_->waiting() > 0)
+        let_go();
+    ASSERT_TRUE(result_ && *result_);
+    EXPECT_EQ(outline(history_of(*session_)), "u:Go | a:look#c1 | u:c1=a tree | a:seen");
+}
+
+TEST_F(AheadTest, WhatIsLostTakesTheRunWithIt) {
+    const auto model = playing({says("hello")});
+    begin({.model = model});
+    store_->lose();
+    work();
+    ASSERT_TRUE(result_);
+    ASSERT_FALSE(*result_);
+    EXPECT_EQ(result_->error().reason, "store_failed");
+    EXPECT_TRUE(model->requests.empty());
+    EXPECT_EQ(session_->refresh().error().reason, "unknown_session") << "it believes the log again";
+}
+
+}  // namespace
+}  // namespace rouse
