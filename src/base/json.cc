@@ -142,12 +142,21 @@ bool block_needs_escape(std::span<const char, kSize> block) {
     return found != 0;
 }
 
+// Fewer than 16 bytes: two words that may overlap.
+bool small_needs_escape(std::string_view text) {
+    constexpr std::size_t kWord = 8;
+    if (text.size() < kWord) return std::ranges::any_of(text, is_special);
+    return block_needs_escape(std::span<const char, kWord>(text.data(), kWord)) ||
+           block_needs_escape(
+               std::span<const char, kWord>(text.data() + text.size() - kWord, kWord));
+}
+
 // Control characters, quotes and backslashes: every record's text is looked at for them, so they
 // are looked for in blocks. The last block may overlap the one before.
 bool needs_escape(std::string_view text) {
     constexpr std::size_t kSmall = 16;
     constexpr std::size_t kLarge = 64;
-    if (text.size() < kSmall) return std::ranges::any_of(text, is_special);
+    if (text.size() < kSmall) return small_needs_escape(text);
     while (text.size() >= kLarge) {
         if (block_needs_escape(std::span<const char>(text).first<kLarge>())) return true;
         text.remove_prefix(kLarge);
