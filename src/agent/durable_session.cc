@@ -141,6 +141,7 @@ Task<Result<void>> DurableSession::reach_disk() {
     const std::shared_ptr<CommitUnderWay> commit = ahead_;
     const asio::any_io_executor executor = co_await asio::this_coro::executor;
     const Result<Committed> done = co_await commit->wait(executor);
+    (void)runs_ahead();
     if (!done) co_return done.error();
     co_return Result<void>();
 }
