@@ -146,9 +146,8 @@ bool block_needs_escape(std::span<const char, kSize> block) {
 bool small_needs_escape(std::string_view text) {
     constexpr std::size_t kWord = 8;
     if (text.size() < kWord) return std::ranges::any_of(text, is_special);
-    return block_needs_escape(std::span<const char, kWord>(text.data(), kWord)) ||
-           block_needs_escape(
-               std::span<const char, kWord>(text.data() + text.size() - kWord, kWord));
+    const std::span<const char> bytes(text);
+    return block_needs_escape(bytes.first<kWord>()) || block_needs_escape(bytes.last<kWord>());
 }
 
 // Control characters, quotes and backslashes: every record's text is looked at for them, so they

@@ -274,7 +274,7 @@ Result<Api::Wait> Api::wait_of(const Request& request) const {
     const std::optional<std::string> given = request.query_value("wait");
     if (!given) return Wait();
     const std::optional<Milliseconds> wait = parse_wait(*given);
-    if (wait && *wait <= limits::kLongestWait) return Wait(*wait);
+    if (wait && *wait <= limits::kLongestWait) return wait;
     return Error(ErrorKind::invalid, "invalid_request",
                  "wait is a time such as 500ms, 30s or 2m, at most 5m");
 }

@@ -85,6 +85,7 @@ std::string part_json(const SessionState& state, const ToolPart& part, const Vie
 std::string entry_json(const SessionState& state, const TranscriptEntry& entry, bool queued,
                        const Viewer& viewer) {
     std::vector<std::string> parts;
+    parts.reserve(entry.parts.size());
     for (const ToolPart& part : entry.parts)
         parts.push_back(part_json(state, part, viewer));
     JsonObject out;
