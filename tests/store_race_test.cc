@@ -76,6 +76,25 @@ TEST_F(StoreRaceTest, HeldCommitsGoToTheDiskTogetherWhenTheyAreLetGo) {  // W2
     }
 }
 
+TEST_F(StoreRaceTest, AStoreThatIsHeldWithNothingToWriteCanBeClosed) {
+    auto store = open();
+    IdSource ids(clock_, random_);
+    SessionCreated created;
+    created.id = ids.make<SessionId>();
+    ASSERT_TRUE(store->commit_and_wait(make_commit(created.id, 0, {created})));
+    std::optional<Store::Hold> hold(std::in_place, *store, Store::Writer::store);
+    std::thread closing([&] { EXPECT_TRUE(store->close()); });
+    // Once it refuses, it is closing and waits for whoever holds it.
+    for (bool refused = false; !refused;) {
+        const MessageUser message{ids.make<MessageId>(), text_content("hello"), false, {}};
+        const Result<Committed> done =
+            store->commit_and_wait(make_commit(created.id, std::nullopt, {message}));
+        refused = !done && done.error().reason == "store_closed";
+    }
+    hold.reset();
+    closing.join();
+}
+
 TEST_F(StoreRaceTest, WritersReadersDeletionsAndCheckpointsDoNotDisturbOneAnother) {
     constexpr int kWriters = 6;
     constexpr int kTurns = 60;

@@ -24,8 +24,12 @@ class SlowStore final : public ForwardingStore {
  public:
     using ForwardingStore::ForwardingStore;
     void commit(Commit commit, CommitDone done) override {
+        if (++commits_ == moved_at) {
+            return done(Error(ErrorKind::conflict, "log_moved", "somebody else wrote"));
+        }
         waiting_.emplace_back(std::move(commit), std::move(done));
     }
+    std::size_t moved_at = 0;  // the commit that finds its log moved
     std::size_t waiting() const { return waiting_.size(); }
     void let_go() {
         auto [commit, done] = std::move(waiting_.front());
@@ -39,6 +43,7 @@ class SlowStore final : public ForwardingStore {
     }
 
  private:
+    std::size_t commits_ = 0;
     std::deque<std::pair<Commit, CommitDone>> waiting_;
 };
 
@@ -133,6 +138,21 @@ TEST_F(AheadTest, AToolThatMayRunAgainIsNotCalledBefore) {  // P1, W2
         let_go();
     ASSERT_TRUE(result_ && *result_);
     EXPECT_EQ(outline(history_of(*session_)), "u:Go | a:look#c1 | u:c1=a tree | a:seen");
+}
+
+TEST_F(AheadTest, OneThatHasToPlanAgainWaitsForWhatItBeganWith) {
+    store_->moved_at = 2;
+    const auto model = std::make_shared<ScriptedModel>(std::vector{says("hello")});
+    begin({.model = model});
+    loop_.restart();
+    loop_.run_one();  // the pause before it reads the log again
+    work();
+    EXPECT_FALSE(result_) << "the log does not have the run yet";
+    let_go();
+    ASSERT_EQ(store_->waiting(), 1U);
+    let_go();
+    ASSERT_TRUE(result_ && *result_) << (result_ ? result_->error().message : "nothing");
+    EXPECT_EQ(outline(history_of(*session_)), "u:Go | a:hello");
 }
 
 TEST_F(AheadTest, WhatIsLostTakesTheRunWithIt) {

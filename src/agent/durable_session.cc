@@ -325,6 +325,8 @@ Task<Result<void>> DurableSession::write(Plan plan) {
         stale_ = true;
         if (done.error().reason != "log_moved" || tries == kTries) co_return done.error();
         co_await until_it_shows(tries);
+        // The log is read again, and must have what this turn began with.
+        if (Result<void> there = co_await reach_disk(); !there) co_return there;
         std::ranges::move(kept_, std::back_inserter(kept));  // what others kept meanwhile
         Result<void> again = put_back(std::move(kept), run);
         if (!again) co_return again;
@@ -678,6 +680,7 @@ Task<Result<Suspension>> DurableSession::wait_for_input(InputWait wait) {
 }
 
 Task<Result<void>> DurableSession::turn_failed(Error error) {
+    (void)co_await reach_disk();
     if (stale_) {
         if (Result<void> read = reload(); !read) co_return read;
     }

@@ -36,7 +36,7 @@ class DurableSession final : public Session {
     bool can_take_over(Seq first) const;
     void take_over(Seq first, const Records& records, std::shared_ptr<CommitUnderWay> commit);
     // Nothing that it works on is on its way to the disk.
-    bool is_on_disk() const { return !ahead_ || ahead_->ended(); }
+    bool is_on_disk() const { return !ahead_ || (ahead_->ended() && !ahead_->refused()); }
     // With what is not on disk yet.
     const SessionState& state() const { return state_; }
 

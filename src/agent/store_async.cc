@@ -134,39 +134,44 @@ void CommitUnderWay::end(Result<Committed> result) {
 
 Task<Result<Committed>> CommitUnderWay::wait(asio::any_io_executor executor) {
     const auto start = [this](auto handler, asio::any_io_executor on) {
-        Store::CommitDone go_on = [handler = std::move(handler)](Result<Committed> answer) mutable {
+        if (!result_) return add_waiter(std::move(on), std::move(handler));
+        asio::post(on, [handler = std::move(handler), answer = *result_]() mutable {
             std::move(handler)(std::move(answer));
-        };
-        if (!result_) {
-            waiters_.push_back({std::move(on), std::move(go_on)});
-            return;
-        }
-        asio::post(on, [go_on = std::move(go_on), answer = *result_]() mutable {
-            go_on(std::move(answer));
         });
     };
     return asio::async_initiate<const asio::use_awaitable_t<>, void(Result<Committed>)>(
         start, asio::use_awaitable, std::move(executor));
 }
 
-std::shared_ptr<CommitUnderWay> start_commit(Store& store, Commit commit,
-                                             const asio::any_io_executor& on) {
-    asio::execution_context& loop = asio::query(on, asio::execution::context);
-    auto under_way = std::make_shared<CommitUnderWay>(on);
+void CommitUnderWay::begin(Store& store, Commit commit, std::shared_ptr<CommitUnderWay> self) {
+    asio::execution_context& loop = asio::query(self->on_, asio::execution::context);
     const std::shared_ptr<CommitAnswers::Box> box = asio::use_service<CommitAnswers>(loop).box();
-    CommitUnderWay::Ending ending(under_way);
+    Ending ending(std::move(self));
     store.commit(std::move(commit),
                  [ending = std::move(ending), box](Result<Committed> result) mutable {
                      if (!result) ending.refuse();
                      box->put({ending.executor(), std::move(ending), std::move(result)});
                  });
+}
+
+std::shared_ptr<CommitUnderWay> start_commit(Store& store, Commit commit,
+                                             const asio::any_io_executor& on) {
+    auto under_way = std::make_shared<CommitUnderWay>(on);
+    CommitUnderWay::begin(store, std::move(commit), under_way);
     return under_way;
 }
 
+// Whoever waits is there before the commit begins: a loop of many threads may end it at once.
 Task<Result<Committed>> commit_async(Store& store, Commit commit) {
     const asio::any_io_executor executor = co_await asio::this_coro::executor;
-    const auto under_way = start_commit(store, std::move(commit), executor);
-    co_return co_await under_way->wait(executor);
+    const auto start = [&store, executor](auto handler, Commit given) {
+        auto under_way = std::make_shared<CommitUnderWay>(executor);
+        under_way->add_waiter(executor, std::move(handler));
+        CommitUnderWay::begin(store, std::move(given), std::move(under_way));
+    };
+    auto waiting = asio::async_initiate<const asio::use_awaitable_t<>, void(Result<Committed>)>(
+        start, asio::use_awaitable, std::move(commit));
+    co_return co_await std::move(waiting);
 }
 
 Task<void> until_it_shows(int tries) {

@@ -21,7 +21,7 @@ class CommitUnderWay {
  public:
     explicit CommitUnderWay(boost::asio::any_io_executor on) : on_(std::move(on)) {}
 
-    // Nothing was written: the store said so before start_commit() returned.
+    // It never will be durable. What the store refuses, it refuses before start_commit() returns.
     bool refused() const { return refused_; }
     bool ended() const { return result_.has_value(); }
     // Those that wait on the executor of the commit go on first, in the order of the commits.
@@ -30,8 +30,17 @@ class CommitUnderWay {
  private:
     friend std::shared_ptr<CommitUnderWay> start_commit(Store&, Commit,
                                                         const boost::asio::any_io_executor&);
+    friend Task<Result<Committed>> commit_async(Store&, Commit);
     class Ending;
+    static void begin(Store& store, Commit commit, std::shared_ptr<CommitUnderWay> self);
     void end(Result<Committed> result);
+    template <class Handler>
+    void add_waiter(boost::asio::any_io_executor executor, Handler handler) {
+        waiters_.push_back(
+            {std::move(executor), [handler = std::move(handler)](Result<Committed> answer) mutable {
+                 std::move(handler)(std::move(answer));
+             }});
+    }
 
     struct Waiter {
         boost::asio::any_io_executor executor;

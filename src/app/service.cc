@@ -117,7 +117,7 @@ class Service {
                    [this](SessionId id) { return coordinator_.sweep(std::move(id)); }),
           coordinator_(
               {env_, store_, boot_id_, registry_, system_, companions_, driver_, sweeper_,
-               [this] { return api_.requests_under_way() <= 1 && driver_.in_flight() == 0; }}),
+               [this] { return api_.requests_under_way() == 1 && driver_.in_flight() == 0; }}),
           detached_(env_.log, work_.get_executor(),
                     [this](PendingId id, Settlement settlement) {
                         return settle(std::move(id), std::move(settlement));

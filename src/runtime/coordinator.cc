@@ -54,12 +54,15 @@ Task<Result<void>> Coordinator::carry_out(const SessionId& id, Commit commit, co
     const Seq first = *commit.appends.front().expected_last + 1;
     Records records;
     if (change.drive) records = commit.appends.front().records;
-    const bool ahead = change.drive && parts_.driver.may_run_ahead(id, first);
+    // On a strand, what follows from this commit could follow behind what follows from the run's.
+    const bool in_order = loop == parts_.driver.loop();
+    const bool ahead = change.drive && in_order && parts_.driver.may_run_ahead(id, first);
+    const bool alone = in_order && parts_.is_alone();
     std::shared_ptr<CommitUnderWay> under_way;
     {
         // A run that parks or ends at once goes to the disk together with what began it.
-        const Store::Hold together(
-            *parts_.store, parts_.is_alone() ? Store::Writer::holder : Store::Writer::store);
+        const Store::Hold together(*parts_.store,
+                                   alone ? Store::Writer::holder : Store::Writer::store);
         under_way = start_commit(*parts_.store, std::move(commit), loop);
         if (ahead && !under_way->refused()) {
             parts_.driver.drive_ahead(id, first, records, under_way);

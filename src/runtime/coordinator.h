@@ -50,7 +50,8 @@ class Coordinator final {
         SessionCompanions& companions;
         RunDriver& driver;
         Sweeper& sweeper;
-        // One request at most is under way: nobody minds when this loop waits for the disk.
+        // One request is under way and nothing else: nobody minds when this loop waits for the
+        // disk.
         std::function<bool()> is_alone;
     };
     explicit Coordinator(Parts parts);

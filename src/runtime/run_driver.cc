@@ -80,7 +80,9 @@ void RunDriver::drive(const SessionId& session, Seq first, const Records& commit
 }
 
 bool RunDriver::may_run_ahead(const SessionId& session, Seq first) {
-    if (closing_ || handles_.contains(session) || parts_.has_listeners()) return false;
+    // One that had to queue could lose its place in the cache, and with it what only that knows.
+    const bool at_once = queue_.empty() && in_flight_ < parts_.concurrent_runs;
+    if (closing_ || !at_once || handles_.contains(session) || parts_.has_listeners()) return false;
     const std::shared_ptr<DurableSession> cached = cache_.find(session);
     return cached ? cached->can_take_over(first) : first == 1;
 }
@@ -164,18 +166,18 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
                                     " in the configuration any more: bring it back, or start a "
                                     "session with another one";
         Error error(ErrorKind::precondition, "unknown_agent", message);
-        co_await fail(*session, std::move(error));
+        const bool failed = co_await fail(*session, std::move(error));
         tell(id, run);
-        co_return true;
+        co_return failed;
     }
     AgentRequest request;
     if (state.provider.chosen) {
         Result<std::shared_ptr<Model>> model = catalogue->make_model(state.agent, state.provider);
         if (!model) {
             Error error = model.error();
-            co_await fail(*session, std::move(error));
+            const bool failed = co_await fail(*session, std::move(error));
             tell(id, run);
-            co_return true;
+            co_return failed;
         }
         request.model = *std::move(model);
     }
@@ -208,16 +210,18 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
         co_return !closing_;
     }
     tell(make_report(run, result.error()), state.last_seq);
-    // A store that takes nothing more would be asked for ever.
-    co_return result.error().kind != ErrorKind::unavailable&& result.error().kind != ErrorKind::io;
+    // While the store takes nothing, the log shows the run as open: it would be driven for ever.
+    const StoreHealth health = parts_.store->health();
+    co_return health.accepting && !health.full;
 }
 
-Task<void> RunDriver::fail(std::shared_ptr<DurableSession> session, Error error) {
+Task<bool> RunDriver::fail(std::shared_ptr<DurableSession> session, Error error) {
     (void)co_await session->interrupted();  // the run is this turn's now
     const Result<void> noted = co_await session->turn_failed(error);
-    if (noted) co_return;
+    if (noted) co_return true;
     parts_.env.log.error("run.not_failed",
                          {{"session", session->id().text()}, {"error", noted.error().message}});
+    co_return false;
 }
 
 // ---- who waits for a run --------------------------------------------------------------------

@@ -65,8 +65,9 @@ class RunDriver final {
     void drive(const SessionId& session);
     // The same, by whoever has just committed these records to it.
     void drive(const SessionId& session, Seq first, const Records& committed);
+    const boost::asio::any_io_executor& loop() const { return parts_.loop; }
     // True when the run of records that are about to be committed may begin while they are on their
-    // way: nobody works on the session, and nobody hears its model speak.
+    // way: at once, nobody works on the session, and nobody hears its model speak.
     bool may_run_ahead(const SessionId& session, Seq first);
     void drive_ahead(const SessionId& session, Seq first, const Records& records,
                      std::shared_ptr<CommitUnderWay> commit);
@@ -110,7 +111,8 @@ class RunDriver final {
     Task<bool> go_on(const SessionId& id, const std::shared_ptr<Handle>& handle);
     std::shared_ptr<DurableSession> make(const SessionId& id);
     Result<std::shared_ptr<DurableSession>> open(const SessionId& id);
-    Task<void> fail(std::shared_ptr<DurableSession> session, Error error);
+    // False: the log could not be told.
+    Task<bool> fail(std::shared_ptr<DurableSession> session, Error error);
     void tell(const RunReport& report, Seq as_of);
 
     Parts parts_;

@@ -122,8 +122,8 @@ void FileStore::hold() {
 
 void FileStore::release(Writer writer) {
     std::unique_lock lock(sequencing_);
-    if (--holds_ > 0 || syncing_ || sequencer_.empty()) return;
-    if (writer == Writer::holder) write_open_batch(lock);
+    if (--holds_ > 0 || syncing_) return;
+    if (writer == Writer::holder && !sequencer_.empty()) write_open_batch(lock);
     const bool wakes = closing_ || !sequencer_.empty();
     lock.unlock();
     if (wakes) work_.notify_one();

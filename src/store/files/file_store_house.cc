@@ -17,7 +17,6 @@ constexpr std::chrono::milliseconds kTick{250};
 constexpr std::chrono::minutes kPendingIndexEvery{1};
 constexpr int kTicksOfRest = 4;
 constexpr std::uint64_t kBurst = 16;  // so much of what makes a checkpoint due
-constexpr std::uint64_t kLongestInterval = 4;
 
 std::vector<PendingId> no_longer_open(const OpenLog& log) {
     std::vector<PendingId> gone;
@@ -96,11 +95,12 @@ FileStore::Due FileStore::checkpoint_due(Call call) {
             journal_.bytes_since(rested_) >= options_.checkpoint_bytes / kBurst;
         if (ticks_of_rest_ >= kTicksOfRest && after_burst) return Due::at_rest;
     }
-    // A checkpoint writes the whole index: the longer that is, the rarer, or most of what is
-    // written would be index.
+    // A checkpoint writes the whole index: the longer that is, the rarer. But often enough that a
+    // segment is free again when the current one is half full and the next is wanted.
+    const std::uint64_t longest =
+        std::max(options_.checkpoint_bytes, options_.segment_bytes * 3 / 8);
     const std::uint64_t due =
-        std::clamp<std::uint64_t>(2 * table_.index_bytes(), options_.checkpoint_bytes,
-                                  kLongestInterval * options_.checkpoint_bytes);
+        std::clamp<std::uint64_t>(2 * table_.index_bytes(), options_.checkpoint_bytes, longest);
     return journal_.bytes_since(covered_) >= due ? Due::yes : Due::no;
 }
 

@@ -131,7 +131,8 @@ Result<void> write_views(Fs& fs, const Layout& layout, const SessionState& state
     }
     for (const PendingCall& call : state.pending) {
         if (!is_open(call.status)) continue;
-        done = write(layout.pending(call.pending_id), pending_text(state, call));
+        // Other systems watch these: they are there as a whole or not at all.
+        done = fs.replace_view(layout.pending(call.pending_id), pending_text(state, call));
         if (!done) return done;
     }
     return {};
