@@ -20,9 +20,6 @@ using files::SequencedPart;
 // Behind this many bytes of tails the journal waits for the logs.
 constexpr std::size_t kTailsTooLong = 8;
 
-// So many callbacks are worth a thread of their own.
-constexpr std::size_t kManyCalls = 32;
-
 // So much is put into the table at once: little enough that the memory of these batches is still in
 // the CPU's cache when the next ones get it.
 constexpr std::size_t kApplyBytes = 256U << 10U;
@@ -249,16 +246,15 @@ void FileStore::write_batch(const std::shared_ptr<Batch>& batch) {
                          "not written: " + position.error().message);
     }
 
-    // Call back from here, unless the next group is already waiting for the disk, or so many are
-    // called that it will be.
+    // Call back from here unless the next group is already waiting for the disk.
     const std::size_t size = batch->commits.size();
-    bool disk_is_wanted = false;
+    bool next_is_waiting = false;
     if (options_.threads == FileStoreOptions::Threads::own) {
         const std::lock_guard lock(sequencing_);
-        disk_is_wanted = size >= kManyCalls || sequencer_.waiting() >= (size + 1) / 2;
+        next_is_waiting = sequencer_.waiting() >= (size + 1) / 2;
     }
     std::unique_lock lock(completing_);
-    if (!disk_is_wanted && completed_.empty() && !completing_now_) {
+    if (!next_is_waiting && completed_.empty() && !completing_now_) {
         lock.unlock();
         complete(*batch, position);
         return;
@@ -326,12 +322,8 @@ void FileStore::run_completions() {
 }
 
 void FileStore::complete(Batch& batch, const Result<JournalPosition>& position) {
-    // Of those who commit again at once, half go to the disk while the others are called.
-    std::optional<Hold> half;
-    if (batch.commits.size() >= kManyCalls) half.emplace(*this, Writer::store);
     std::uint32_t index = 0;
     for (SequencedCommit& commit : batch.commits) {
-        if (half && &commit == &batch.commits[batch.commits.size() / 2]) half.reset();
         if (!position) {
             commit.done(position.error());
             continue;
