@@ -62,7 +62,8 @@ class AheadTest : public ::testing::Test {
         auto under_way =
             start_commit(*store_, make_commit(created.id, Seq{0}, records), loop_.get_executor());
         ASSERT_FALSE(under_way->refused());
-        session_->take_over(1, records, std::move(under_way));
+        session_->take_over(1, records);
+        session_->go_ahead_of(std::move(under_way));
         AgentRequest request;
         request.session = session_;
         request.go_on = true;

@@ -120,12 +120,6 @@ bool DurableSession::can_take_over(Seq first) const {
     return continues && !writing_ && kept_.empty() && is_on_disk();
 }
 
-void DurableSession::take_over(Seq first, const Records& records,
-                               std::shared_ptr<CommitUnderWay> commit) {
-    take_over(first, records);
-    ahead_ = std::move(commit);
-}
-
 // While what was taken over is on its way, readers of the log see less than this object has.
 // Should it not arrive, this object is wrong.
 bool DurableSession::runs_ahead() {
@@ -146,7 +140,7 @@ Task<Result<void>> DurableSession::reach_disk() {
     co_return Result<void>();
 }
 
-void DurableSession::note(const Record& record) {
+void DurableSession::note(const RecordView& record) {
     fold(state_, record);
     transcript_.fold(record);
     add_usage(turn_usage_, record.body);
@@ -251,11 +245,11 @@ Task<Result<std::optional<Session::Interrupted>>> DurableSession::interrupted() 
 
 void DurableSession::fold_ahead(const Records& records) {
     for (const RecordBody& record : records)
-        note(Record{state_.last_seq + 1, now(), record});
+        note(RecordView(state_.last_seq + 1, now(), record));
 }
 
 void DurableSession::keep(RecordBody record) {
-    fold_ahead({record});
+    note(RecordView(state_.last_seq + 1, now(), record));
     kept_.push_back(std::move(record));
 }
 
@@ -604,7 +598,7 @@ Result<Records> DurableSession::plan_answers(const SessionState& state, const An
     SessionState ahead = state;
     const auto take = [&](const Records& more) {
         for (const RecordBody& record : more) {
-            fold(ahead, Record{ahead.last_seq + 1, now(), record});
+            fold(ahead, RecordView(ahead.last_seq + 1, now(), record));
             records.push_back(record);
         }
     };

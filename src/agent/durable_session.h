@@ -31,10 +31,10 @@ class DurableSession final : public Session {
     // Somebody else has just committed these: they need not be read. Ignored where they do not
     // continue what this object has seen.
     void take_over(Seq first, const Records& records);
-    // The same for records that are on their way to the disk. The session works on, and waits for
-    // them before anything leaves this process.
     bool can_take_over(Seq first) const;
-    void take_over(Seq first, const Records& records, std::shared_ptr<CommitUnderWay> commit);
+    // What was taken over is on its way to the disk with this commit. The session works on, and
+    // waits for it before anything leaves this process.
+    void go_ahead_of(std::shared_ptr<CommitUnderWay> commit) { ahead_ = std::move(commit); }
     // Nothing that it works on is on its way to the disk.
     bool is_on_disk() const { return !ahead_ || (ahead_->ended() && !ahead_->refused()); }
     // With what is not on disk yet.
@@ -79,7 +79,7 @@ class DurableSession final : public Session {
     void unlock_writing();
     void keep(RecordBody record);
     void fold_ahead(const Records& records);
-    void note(const Record& record);
+    void note(const RecordView& record);
     Result<void> reload();
     Result<void> read_from(Seq seq);
     Result<void> put_back(Records kept, const std::optional<RunId>& run);

@@ -57,7 +57,7 @@ Result<void> RecoveryManager::recover_session(const SessionId& id, BootReport& r
     }
     SessionState after = **state;
     for (const RecordBody& record : plan.records)
-        fold(after, Record{after.last_seq + 1, clamped(after, facts.now), record});
+        fold(after, RecordView(after.last_seq + 1, clamped(after, facts.now), record));
     Commit commit = make_commit(id, (*state)->last_seq, std::move(plan.records));
     commit.urgency = Urgency::may_use_reserve;
     Companions::Then then;

@@ -81,7 +81,7 @@ void SessionLocks::pass_on(const SessionId& id) {
         return;
     }
     const std::shared_ptr<Waiter> next = std::move(entry->second.waiters.front());
-    entry->second.waiters.pop_front();
+    entry->second.waiters.erase(entry->second.waiters.begin());
     entry->second.holder = next->strand;
     next->given = true;
     asio::post(next->strand, [next] {

@@ -5,10 +5,10 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "rouse/result.h"
 #include "rouse/session.h"
@@ -68,7 +68,7 @@ class SessionLocks {
     };
     struct Entry {
         TurnStrand holder;
-        std::deque<std::shared_ptr<Waiter>> waiters;
+        std::vector<std::shared_ptr<Waiter>> waiters;  // few, if any
     };
 
     void release(const SessionId& id);

@@ -563,10 +563,10 @@ Task<Result<void>> TurnRunner::show_suspension(HookPoint point, const Suspension
 
 // What was settled meanwhile is settled in the batch too.
 Task<Result<void>> TurnRunner::save_suspended(Suspension& state) {
-    Result<Suspension> saved = co_await request_.session->save_suspended_turn(state);
+    const std::size_t pending = state.pending_tool_calls.size();
+    Result<Suspension> saved = co_await request_.session->save_suspended_turn(std::move(state));
     if (!saved) co_return saved.error();
-    const bool settled_meanwhile =
-        saved->pending_tool_calls.size() < state.pending_tool_calls.size();
+    const bool settled_meanwhile = saved->pending_tool_calls.size() < pending;
     state = *std::move(saved);
     if (!settled_meanwhile) co_return Result<void>();
     Result<ToolBatch> batch = ToolBatch::restore(turn_[batch_at_], state);

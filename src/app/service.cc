@@ -16,6 +16,7 @@
 #include "agent/store_async.h"
 #include "app/catalogue.h"
 #include "app/memory.h"
+#include "app/work_loop.h"
 #include "base/digest.h"
 #include "runtime/outbox.h"
 #include "server/http_server.h"
@@ -165,7 +166,7 @@ class Service {
         if (options_.on_listening) options_.on_listening(url_, token_path());
         wait_for_signal();
         auto guard = asio::make_work_guard(work_);
-        std::thread work([this] { work_.run(); });
+        std::thread work([this] { run_together(work_, *store_); });
         net_.run();
         guard.reset();
         work.join();

@@ -4,46 +4,29 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-
-#include <memory>
+#include <openssl/sha.h>
 
 #include "base/check.h"
 #include "base/encoding.h"
 
 namespace rouse {
-namespace {
 
-// Fetching the algorithm costs more than hashing a record, so each thread does it once.
-EVP_MD_CTX* thread_context() {
-    struct Context {
-        EVP_MD* algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
-        EVP_MD_CTX* context = EVP_MD_CTX_new();
-        Context() {
-            ROUSE_CHECK(algorithm && context && EVP_DigestInit_ex2(context, algorithm, nullptr),
-                        "OpenSSL has no SHA-256");
-        }
-        ~Context() {
-            EVP_MD_CTX_free(context);
-            EVP_MD_free(algorithm);
-        }
-    };
-    thread_local Context context;
-    return context.context;
-}
-
-}  // namespace
-
+// EVP makes and frees a context for each digest, which costs more than hashing a short record. What
+// lies below it is deprecated for the sake of other algorithms, not for any fault.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 Sha256 sha256(std::initializer_list<std::string_view> parts) {
-    EVP_MD_CTX* context = thread_context();
+    SHA256_CTX context;
     Sha256 digest;
-    bool ok = EVP_DigestInit_ex2(context, nullptr, nullptr) == 1;
+    bool ok = SHA256_Init(&context) == 1;
     for (const std::string_view part : parts) {
-        ok = ok && EVP_DigestUpdate(context, part.data(), part.size()) == 1;
+        ok = ok && SHA256_Update(&context, part.data(), part.size()) == 1;
     }
-    ok = ok && EVP_DigestFinal_ex(context, digest.data(), nullptr) == 1;
+    ok = ok && SHA256_Final(digest.data(), &context) == 1;
     ROUSE_CHECK(ok, "SHA-256 failed");
     return digest;
 }
+#pragma GCC diagnostic pop
 
 std::string sha256_hex(std::string_view text) {
     return to_hex(sha256({text}));

@@ -316,7 +316,7 @@ std::size_t SessionState::open_calls() const {
         pending, [](const PendingCall& call) { return is_open(call.status); }));
 }
 
-void fold(SessionState& state, const Record& record) {
+void fold(SessionState& state, const RecordView& record) {
     std::visit(Folder{state, record.seq, record.at}, record.body);
     state.last_seq = record.seq;
     // Never back: what has expired once must not be seen as open again.

@@ -9,6 +9,6 @@
 
 namespace rouse {
 
-void fold(SessionState& state, const Record& record);
+void fold(SessionState& state, const RecordView& record);
 
 }  // namespace rouse

@@ -743,6 +743,17 @@ struct Record {
     friend bool operator==(const Record&, const Record&) = default;
 };
 
+// A record for whoever only looks: one that is about to be written need not be copied for a fold.
+struct RecordView {
+    Seq seq;
+    Timestamp at;
+    const RecordBody& body;
+
+    RecordView(Seq seq_of, Timestamp time, const RecordBody& of) : seq(seq_of), at(time), body(of) {}
+    RecordView(const Record& record)  // NOLINT(google-explicit-constructor)
+        : RecordView(record.seq, record.at, record.body) {}
+};
+
 std::string_view kind_of(const RecordBody& body);
 
 // The body as it stands in a line: "kind":"run.started","run_id":…

@@ -15,7 +15,7 @@ class Planner {
 
     void add(Records records) {
         for (RecordBody& body : records) {
-            fold(state_, Record{state_.last_seq + 1, now_, body});
+            fold(state_, RecordView(state_.last_seq + 1, now_, body));
             plan_.records.push_back(std::move(body));
         }
     }

@@ -54,7 +54,7 @@ void Transcript::read_queued() {
     queued_.clear();
 }
 
-void Transcript::fold(const Record& record) {
+void Transcript::fold(const RecordView& record) {
     const auto add = [&](Role role, const MessageId& id, const Content& content) {
         entries_.push_back({record.seq, record.at, role, id, content,
                             role == Role::assistant ? parts_of(content) : std::vector<ToolPart>{}});

@@ -38,7 +38,7 @@ struct TranscriptEntry {
 
 class Transcript {
  public:
-    void fold(const Record& record);
+    void fold(const RecordView& record);
 
     const std::vector<TranscriptEntry>& entries() const { return entries_; }
     // What stands in place of everything up to `upto_seq`, once a session was compacted.

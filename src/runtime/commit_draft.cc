@@ -22,7 +22,7 @@ void CommitDraft::add(const SessionId& id, Records records) {
         append = std::prev(commit_.appends.end());
     }
     for (const RecordBody& record : records)
-        fold(state, Record{state.last_seq + 1, clamped(state, clock_.now()), record});
+        fold(state, RecordView(state.last_seq + 1, clamped(state, clock_.now()), record));
     std::ranges::move(records, std::back_inserter(append->records));
 }
 

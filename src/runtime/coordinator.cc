@@ -52,21 +52,23 @@ Task<Result<void>> Coordinator::carry_out(const SessionId& id, Commit commit, co
                                           const Companions::Then& then) {
     const asio::any_io_executor loop = co_await asio::this_coro::executor;
     const Seq first = *commit.appends.front().expected_last + 1;
-    Records records;
-    if (change.drive) records = commit.appends.front().records;
     // On a strand, what follows from this commit could follow behind what follows from the run's.
     const bool in_order = loop == parts_.driver.loop();
     const bool ahead = change.drive && in_order && parts_.driver.may_run_ahead(id, first);
     const bool alone = in_order && parts_.is_alone();
+    Records records;
+    if (ahead) {
+        parts_.driver.show_ahead(id, first, commit.appends.front().records);
+    } else if (change.drive) {
+        records = commit.appends.front().records;
+    }
     std::shared_ptr<CommitUnderWay> under_way;
     {
         // A run that parks or ends at once goes to the disk together with what began it.
         const Store::Hold together(*parts_.store,
                                    alone ? Store::Writer::holder : Store::Writer::store);
         under_way = start_commit(*parts_.store, std::move(commit), loop);
-        if (ahead && !under_way->refused()) {
-            parts_.driver.drive_ahead(id, first, records, under_way);
-        }
+        if (ahead) parts_.driver.drive_ahead(id, under_way);
     }
     const Result<Committed> done = co_await under_way->wait(loop);
     if (!done) co_return done.error();
@@ -88,7 +90,7 @@ Task<Result<Reply>> Coordinator::change(SessionId id, Plan plan, Note note) {
 
         SessionState after = **state;
         for (const RecordBody& record : change->records)
-            fold(after, Record{after.last_seq + 1, clamped(after, now()), record});
+            fold(after, RecordView(after.last_seq + 1, clamped(after, now()), record));
         Commit commit = make_commit(id, (*state)->last_seq, std::move(change->records));
         commit.urgency = change->urgency;
         for (RecordBody& record : change->system)
@@ -107,7 +109,7 @@ Task<Result<Reply>> Coordinator::add_session(SessionId id, Records records, Chan
                                              Note note) {
     SessionState after;
     for (const RecordBody& record : records)
-        fold(after, Record{after.last_seq + 1, now(), record});
+        fold(after, RecordView(after.last_seq + 1, now(), record));
     const Seq last = records.size();
     Commit commit = make_commit(id, Seq{0}, std::move(records));
     add_note(commit, note, change, location_of(id));
@@ -431,7 +433,7 @@ Task<Result<Reply>> Coordinator::extend(SessionId id, Timestamp deadline_at, Not
         if (!records) return records.error();
         SessionState after = state;
         for (const RecordBody& record : *records)
-            fold(after, Record{after.last_seq + 1, now(), record});
+            fold(after, RecordView(after.last_seq + 1, now(), record));
         Change change;
         change.records = *std::move(records);
         change.status = 200;

@@ -51,7 +51,7 @@ Task<void> Coordinator::sweep(SessionId id) {
         change.run = run_of(state);
         SessionState after = state;
         for (const RecordBody& record : change.records)
-            fold(after, Record{after.last_seq + 1, clamped(after, now()), record});
+            fold(after, RecordView(after.last_seq + 1, clamped(after, now()), record));
         change.drive = state.is_parked() && after.run_is_open() && !after.is_parked();
         change.stop = state.run_is_open() && !after.run_is_open();
         return change;

@@ -73,7 +73,7 @@ MailStop SessionCompanions::deliver(Work& work, const Letter& letter, const Mail
 void SessionCompanions::take_back(Work& work, const PendingId& id, const std::string& why) {
     SessionState asker = work.after;
     for (const RecordBody& record : work.more)
-        fold(asker, Record{asker.last_seq + 1, clamped(asker, env_.clock.now()), record});
+        fold(asker, RecordView(asker.last_seq + 1, clamped(asker, env_.clock.now()), record));
     Result<SettlePlan> settled = plan_settle(asker, id, CallFailure{why}, boot_, env_.clock.now());
     if (!settled) return;
     std::ranges::move(settled->records, std::back_inserter(work.more));
@@ -158,7 +158,7 @@ void SessionCompanions::wake_for_mail(Work& work) {
     if (!ended || after.deleted || (after.mail.empty() && work.more.empty())) return;
     SessionState then = after;
     for (const RecordBody& record : work.more)
-        fold(then, Record{then.last_seq + 1, clamped(then, env_.clock.now()), record});
+        fold(then, RecordView(then.last_seq + 1, clamped(then, env_.clock.now()), record));
     const MailRow* row = find_waking_mail(then);
     if (row == nullptr) {
         // A person may have let its chain go on while the run was under way.

@@ -87,14 +87,18 @@ bool RunDriver::may_run_ahead(const SessionId& session, Seq first) {
     return cached ? cached->can_take_over(first) : first == 1;
 }
 
-void RunDriver::drive_ahead(const SessionId& session, Seq first, const Records& records,
-                            std::shared_ptr<CommitUnderWay> commit) {
+void RunDriver::show_ahead(const SessionId& session, Seq first, const Records& records) {
     std::shared_ptr<DurableSession> working = cache_.find(session);
     if (!working) {
         working = make(session);
         cache_.put(working);
     }
-    working->take_over(first, records, std::move(commit));
+    working->take_over(first, records);
+}
+
+void RunDriver::drive_ahead(const SessionId& session, std::shared_ptr<CommitUnderWay> commit) {
+    if (commit->refused()) return cache_.erase(session);
+    cache_.find(session)->go_ahead_of(std::move(commit));
     drive(session);
 }
 
@@ -197,7 +201,7 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
     TurnResult result = co_await agent->agent->respond(std::move(request));
     if (result) {
         tell(make_report(run, *std::move(result)), state.last_seq);
-        co_return true;
+        co_return state.run_is_open() && !state.is_parked();
     }
     (void)co_await (*session)->reach_disk();
     parts_.env.log.info("run.failed", {{"session", id.text()},

@@ -69,8 +69,9 @@ class RunDriver final {
     // True when the run of records that are about to be committed may begin while they are on their
     // way: at once, nobody works on the session, and nobody hears its model speak.
     bool may_run_ahead(const SessionId& session, Seq first);
-    void drive_ahead(const SessionId& session, Seq first, const Records& records,
-                     std::shared_ptr<CommitUnderWay> commit);
+    // What is about to be committed, then how: a commit that was refused is forgotten.
+    void show_ahead(const SessionId& session, Seq first, const Records& records);
+    void drive_ahead(const SessionId& session, std::shared_ptr<CommitUnderWay> commit);
     // The run was ended by somebody else: whoever works on it stops. Others of the session go on.
     void stop(const SessionId& session, const RunId& run);
     void forget(const SessionId& session) { cache_.erase(session); }
@@ -96,7 +97,6 @@ class RunDriver final {
         RunId run;
         std::stop_source stop;
         bool again = false;
-        bool started = false;
     };
     struct Waiter {
         Waiter(const boost::asio::any_io_executor& loop, Seq behind)

@@ -174,6 +174,7 @@ Result<void> SessionCompanions::settle_parent(Work& work) {
 }
 
 void SessionCompanions::start_next_run(Work& work) {
+    if (work.after.run_is_open()) return;
     std::optional<RecordBody> next = plan_next_run(work.after, ids_.make<RunId>(), boot_);
     if (!next) return wake_for_mail(work);
     work.more.push_back(*std::move(next));
@@ -298,6 +299,7 @@ std::optional<Timestamp> SessionCompanions::due_of(const SessionSummary& session
 Result<Companions::Then> SessionCompanions::join(const SessionState& after, Commit& commit) {
     Work work(after, commit, store_, env_.clock);
     // The appends may move while others are added; the records of the first do not.
+    work.records.reserve(commit.appends.front().records.size());
     for (const RecordBody& record : commit.appends.front().records)
         work.records.push_back(&record);
     if (Result<void> started = start_children(work); !started) return started.error();
@@ -319,6 +321,7 @@ Companions::Then SessionCompanions::finish(Work& work) {
     followed.webhook = work.webhook;
     followed.gives_up = work.gives_up;
     followed.went_idle = !work.after.alias.empty() && ending_of(work.records).ended;
+    followed.kinds.reserve(work.records.size());
     for (const RecordBody* record : work.records) {
         followed.kinds.push_back(record->index());
         if (const auto* cancelled = std::get_if<PendingCancelled>(record)) {

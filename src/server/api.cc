@@ -337,10 +337,11 @@ Task<Result<Api::Done>> Api::carry_out(Task<Result<Reply>> command, Wait wait) {
     co_return done;
 }
 
-std::string Api::report_json(const Request& request, RunReport report) const {
-    const bool may_resume = request.principal.may(Scope::submit);
-    if (report.suspension && !may_resume) report.suspension->resume_token.clear();
-    return to_json(report);
+std::string Api::report_json(const Request& request, const RunReport& report) const {
+    if (!report.suspension || request.principal.may(Scope::submit)) return to_json(report);
+    RunReport shown = report;
+    shown.suspension->resume_token.clear();
+    return to_json(shown);
 }
 
 Response Api::render(Request& request, Done done) {
@@ -350,7 +351,7 @@ Response Api::render(Request& request, Done done) {
     }
     if (done.report) {
         response.body.pop_back();
-        response.body += ",\"outcome\":" + report_json(request, *std::move(done.report)) + "}";
+        response.body += ",\"outcome\":" + report_json(request, *done.report) + "}";
     }
     if (!done.reply.location.empty()) {
         response.headers.emplace_back("Location", done.reply.location);

@@ -114,7 +114,7 @@ class Api final {
     Response render(Request& request, Done done);
     Response session_response(Request& request, int status, const SessionId& id, const RunId& run,
                               const std::optional<RunReport>& report);
-    std::string report_json(const Request& request, RunReport report) const;
+    std::string report_json(const Request& request, const RunReport& report) const;
     Response fail(const Request& request, const Error& error);
     Response fail(const Request& request, Problem problem);
     Response fail_late(const Request& request, const PendingId& id, const Error& error);

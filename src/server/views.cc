@@ -153,7 +153,10 @@ JsonObject& JsonObject::flag(std::string_view name, bool value) {
 }
 
 JsonObject& JsonObject::time(std::string_view name, const std::optional<Timestamp>& value) {
-    return value ? text(name, to_rfc3339(*value)) : raw(name, "");
+    if (!value) return raw(name, "");
+    key(name);
+    codec::write(out_, *value);
+    return *this;
 }
 
 JsonObject& JsonObject::raw(std::string_view name, std::string_view json) {

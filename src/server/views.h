@@ -18,6 +18,11 @@ namespace rouse::server {
 // Builds one JSON object, member by member.
 class JsonObject {
  public:
+    JsonObject() {
+        constexpr std::size_t kUsual = 240;
+        out_.reserve(kUsual);
+        out_ = '{';
+    }
     JsonObject& text(std::string_view name, std::string_view value);
     JsonObject& text_or_null(std::string_view name, std::string_view value);
     JsonObject& number(std::string_view name, std::int64_t value);
@@ -26,13 +31,19 @@ class JsonObject {
     JsonObject& raw(std::string_view name, std::string_view json);  // empty: null
     template <class T>
     JsonObject& value(std::string_view name, const T& value) {
-        return raw(name, to_json(value));
+        key(name);
+        codec::write(out_, value);
+        return *this;
     }
-    std::string done() { return out_ + "}"; }
+    // The last call to it.
+    std::string done() {
+        out_ += '}';
+        return std::move(out_);
+    }
 
  private:
     void key(std::string_view name);
-    std::string out_ = "{";
+    std::string out_;
 };
 
 // [a,b,c]

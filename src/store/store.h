@@ -136,6 +136,7 @@ class Store {
     // While somebody holds the store, commits are collected; they go to the disk together when the
     // last one lets go. For a few microseconds of work that may add a commit to the one before.
     // Whoever has nothing else to do may write them by itself, which saves two changes of thread.
+    // A holder that waits for a commit waits for itself.
     enum class Writer : std::uint8_t { store, holder };
     class Hold {
      public:

@@ -202,7 +202,7 @@ void FileStore::write_open_batch(std::unique_lock<std::mutex>& sequencing) {
 
 std::unique_lock<std::mutex> FileStore::lock_table() {
     std::unique_lock lock(table_mutex_);
-    std::deque<Durable> durable;
+    std::vector<Durable> durable;
     {
         const std::lock_guard taking(durable_mutex_);
         durable.swap(durable_);
@@ -357,8 +357,7 @@ Result<Seq> FileStore::last_seq(const SessionId& log) {
 
 std::uint64_t FileStore::log_bytes(const SessionId& log) {
     const auto lock = lock_table();
-    const Result<LogTable::Extent> extent = table_.extent(log);
-    return extent ? extent->written + extent->tail.size() : 0;
+    return table_.log_bytes(log);
 }
 
 Result<std::vector<std::string>> FileStore::read(const SessionId& log, Seq from,

@@ -155,7 +155,7 @@ class FileStore final : public Store {
         files::JournalPosition position;
     };
     std::mutex durable_mutex_;  // for the two below
-    std::deque<Durable> durable_;
+    std::vector<Durable> durable_;
     std::size_t durable_bytes_ = 0;
 
     // Locks the table with everything in it that is durable.

@@ -237,6 +237,16 @@ Result<LogTable::Extent> LogTable::extent(const SessionId& id) {
     return Extent{row->bytes, {}, row->session.last_seq};
 }
 
+std::uint64_t LogTable::log_bytes(const SessionId& id) {
+    if (index_.deleted_at(id)) return 0;
+    if (const auto found = open_.find(id); found != open_.end() && found->second.tip.last > 0) {
+        return found->second.tip.bytes;
+    }
+    const std::optional<IndexRow> row = index_.find(id);
+    if (!row) return 0;
+    return row->damaged ? row->damaged->offset : row->bytes;
+}
+
 void LogTable::refresh_rows() {
     for (const SessionId& id : stale_rows_) {
         const auto found = open_.find(id);

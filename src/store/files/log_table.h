@@ -71,6 +71,7 @@ class LogTable {
         Seq last = 0;  // 0: not known, the log is damaged
     };
     Result<Extent> extent(const SessionId& id);
+    std::uint64_t log_bytes(const SessionId& id);  // 0: there is none
 
     // The index with every row up to date.
     const SessionIndex& index();
