@@ -14,11 +14,9 @@ int main(int argc, char** argv) {
         std::cerr << "usage: fuzz_replay CORPUS\n";
         return 2;
     }
-    const std::map<std::string, Target> targets = {{"record", fuzz_record},
-                                                   {"snapshot", fuzz_snapshot},
-                                                   {"journal", fuzz_journal},
-                                                   {"index", fuzz_index},
-                                                   {"json", fuzz_json}};
+    const std::map<std::string, Target> targets = {
+        {"record", fuzz_record}, {"snapshot", fuzz_snapshot}, {"journal", fuzz_journal},
+        {"index", fuzz_index},   {"json", fuzz_json},         {"model", fuzz_model}};
     int inputs = 0;
     for (const auto& [name, target] : targets) {
         for (const auto& entry :

@@ -4,11 +4,63 @@
 #include "base/digest.h"
 #include "domain/chain.h"
 #include "domain/fold.h"
+#include "models/anthropic_answer.h"
+#include "models/openai_chat_answer.h"
+#include "models/openai_responses.h"
 #include "store/files/group.h"
 #include "store/files/log_reader.h"
 #include "store/files/session_index.h"
 
 namespace rouse::fuzz {
+namespace {
+
+struct Provider {
+    std::unique_ptr<StreamReader> stream;
+    Result<ModelResponse> (*read_answer)(const RawJson& body);
+};
+
+Provider provider_of(char letter) {
+    switch (letter) {
+        case 'a': return {std::make_unique<AnthropicStream>(), read_anthropic_message};
+        case 'c': return {std::make_unique<OpenAiChatStream>(), read_chat_completion};
+        default:
+            return {std::make_unique<OpenAiResponsesStream>(),
+                    [](const RawJson& body) { return OpenAiResponsesApi({}).read_answer(body); }};
+    }
+}
+
+Result<ModelResponse> read_stream(char letter, std::string_view bytes, std::size_t piece) {
+    const Provider provider = provider_of(letter);
+    Result<void> taken;
+    std::string text;
+    SseParser parser([&](const SseEvent& event) {
+        if (taken) taken = provider.stream->take(event, text);
+    });
+    while (!bytes.empty()) {
+        if (Result<void> fed = parser.feed(bytes.substr(0, piece)); !fed) return fed.error();
+        bytes.remove_prefix(std::min(piece, bytes.size()));
+    }
+    if (!taken) return taken.error();
+    return provider.stream->finish();
+}
+
+// What a model said goes into a log, and has to come out of it.
+void check_can_be_kept(const ModelResponse& response) {
+    MessageAssistant said;
+    said.content = response.content;
+    said.model = response.model;
+    said.stop_reason = response.stop_reason;
+    said.usage = response.usage;
+    Chain chain = Chain::start_of(system_log());
+    std::string line;
+    append_line(line, 1, {}, said, chain);
+    line.pop_back();
+    const Result<Record> kept = parse_record(line);
+    ROUSE_CHECK(kept && kept->body == RecordBody(said), "an answer is not read as it was written");
+    ROUSE_CHECK(RawJson::parse(line).has_value(), "the line of an answer is no JSON");
+}
+
+}  // namespace
 
 // A line of a log, chain or not; and the bytes as a whole log.
 void fuzz_record(std::string_view bytes) {
@@ -88,6 +140,25 @@ void fuzz_json(std::string_view bytes) {
         const auto text = read_json_string(json->text());
         ROUSE_CHECK(text && read_json_string(to_json_string(*text)) == text, "a string changes");
     }
+}
+
+// A letter for the provider, then what it sends: a stream of events, cut anywhere; and the same
+// bytes as an answer in one piece.
+void fuzz_model(std::string_view bytes) {
+    if (bytes.empty()) return;
+    const char letter = bytes.front();
+    bytes.remove_prefix(1);
+    constexpr std::size_t kPiece = 7;
+    const Result<ModelResponse> whole = read_stream(letter, bytes, bytes.size());
+    const Result<ModelResponse> pieces = read_stream(letter, bytes, kPiece);
+    ROUSE_CHECK(whole.has_value() == pieces.has_value(), "a stream depends on how it is cut");
+    if (whole) {
+        ROUSE_CHECK(whole->content == pieces->content, "an answer depends on how it is cut");
+        check_can_be_kept(*whole);
+    }
+    const Result<RawJson> body = RawJson::parse(bytes);
+    if (!body) return;
+    if (const auto answer = provider_of(letter).read_answer(*body)) check_can_be_kept(*answer);
 }
 
 }  // namespace rouse::fuzz

@@ -14,5 +14,6 @@ void fuzz_snapshot(std::string_view bytes);
 void fuzz_journal(std::string_view bytes);
 void fuzz_index(std::string_view bytes);
 void fuzz_json(std::string_view bytes);
+void fuzz_model(std::string_view bytes);
 
 }  // namespace rouse::fuzz

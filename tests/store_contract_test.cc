@@ -339,7 +339,7 @@ TEST_P(StoreContractTest, VisitsExactlyTheSessionsWithAnOpenRun) {
 
 TEST_P(StoreContractTest, TellsOfEveryCommitInOrderBeforeItsCallback) {
     std::vector<CommittedLines> heard;
-    store().listen([&](const CommittedLines& lines) { heard.push_back(lines); });
+    store().listen({[&](const CommittedLines& lines) { heard.push_back(lines); }});
     const SessionId id = create();
     for (int i = 0; i < 5; ++i) {
         ASSERT_TRUE(commit(id, std::nullopt, {message("m")}));

@@ -100,7 +100,7 @@ TEST_F(StoreRaceTest, WritersReadersDeletionsAndCheckpointsDoNotDisturbOneAnothe
     constexpr int kTurns = 60;
     auto store = open();
     std::atomic<std::uint64_t> heard = 0;
-    store->listen([&](const CommittedLines& lines) { heard += lines.parts.size(); });
+    store->listen({[&](const CommittedLines& lines) { heard += lines.parts.size(); }});
     std::atomic<std::uint64_t> appended = 0;
     std::atomic<int> failures = 0;
     std::atomic<bool> done = false;

@@ -174,6 +174,7 @@ class Service {
     }
 
     void on_commit(const CommittedLines& committed) { hub_.on_commit(committed); }
+    bool has_readers() const { return hub_.has_readers(); }
     void on_rest() {
         asio::post(work_, [this] {
             driver_.forget_idle();
@@ -421,9 +422,13 @@ Result<void> run_service(Env env, ServiceOptions options) {
     const std::shared_ptr<FileStore> store = *std::move(opened);
     const Result<std::string> token = open_token(env, directory + "/token");
     if (!token) return token.error();
-    store->listen([&](const CommittedLines& committed) {
-        if (Service* service = listening) service->on_commit(committed);
-    });
+    store->listen({[&](const CommittedLines& committed) {
+                       if (Service* service = listening) service->on_commit(committed);
+                   },
+                   [&] {
+                       const Service* service = listening;
+                       return service != nullptr && service->has_readers();
+                   }});
     IdSource ids(env.clock, env.random);
     Service service(env, std::move(options), store, ids.make<BootId>(), *token);
     listening = &service;

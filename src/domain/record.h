@@ -749,7 +749,8 @@ struct RecordView {
     Timestamp at;
     const RecordBody& body;
 
-    RecordView(Seq seq_of, Timestamp time, const RecordBody& of) : seq(seq_of), at(time), body(of) {}
+    RecordView(Seq seq_of, Timestamp time, const RecordBody& of)
+        : seq(seq_of), at(time), body(of) {}
     RecordView(const Record& record)  // NOLINT(google-explicit-constructor)
         : RecordView(record.seq, record.at, record.body) {}
 };

@@ -13,7 +13,7 @@ namespace {
 class EventHubTest : public ::testing::Test {
  protected:
     EventHubTest() {
-        store_->listen([this](const CommittedLines& lines) { committed_.push_back(lines); });
+        store_->listen({[this](const CommittedLines& lines) { committed_.push_back(lines); }});
         SessionCreated created;
         created.id = id_;
         commit(created);

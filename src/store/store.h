@@ -174,8 +174,11 @@ class Store {
     virtual Result<std::vector<CommittedLines>> read_commits(Cursor after, std::size_t limit) = 0;
 
     // Told of every commit, in order, once it is durable and before its `done`. Set it once, before
-    // the first commit.
-    using Listener = std::function<void(const CommittedLines&)>;
+    // the first commit. `wanted` is asked before each one, since to tell costs copies of its lines.
+    struct Listener {
+        std::function<void(const CommittedLines&)> hear;
+        std::function<bool()> wanted = [] { return true; };
+    };
     virtual void listen(Listener listener) = 0;
 
     virtual StoreHealth health() = 0;

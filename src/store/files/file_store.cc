@@ -329,7 +329,9 @@ void FileStore::complete(Batch& batch, const Result<JournalPosition>& position) 
             continue;
         }
         Committed committed{{position->epoch, position->group, index++}, {}};
-        if (listener_) listener_(lines_of(commit, batch.group.bytes(), committed.cursor));
+        if (listener_.hear && listener_.wanted()) {
+            listener_.hear(lines_of(commit, batch.group.bytes(), committed.cursor));
+        }
         for (const SequencedPart& part : commit.parts) {
             committed.appends.push_back({part.log, part.first, part.tip.last});
         }

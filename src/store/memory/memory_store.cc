@@ -86,7 +86,7 @@ void MemoryStore::commit(Commit commit, CommitDone done) {
             }
             const CommittedLines committed = append(commit);
             result->cursor = committed.cursor;
-            if (listener_) listener_(committed);
+            if (listener_.hear && listener_.wanted()) listener_.hear(committed);
         }
     }
     done(std::move(result));
