@@ -46,18 +46,10 @@ Result<ModelResponse> read_stream(char letter, std::string_view bytes, std::size
 
 // What a model said goes into a log, and has to come out of it.
 void check_can_be_kept(const ModelResponse& response) {
-    MessageAssistant said;
-    said.content = response.content;
-    said.model = response.model;
-    said.stop_reason = response.stop_reason;
-    said.usage = response.usage;
-    Chain chain = Chain::start_of(system_log());
-    std::string line;
-    append_line(line, 1, {}, said, chain);
-    line.pop_back();
-    const Result<Record> kept = parse_record(line);
-    ROUSE_CHECK(kept && kept->body == RecordBody(said), "an answer is not read as it was written");
-    ROUSE_CHECK(RawJson::parse(line).has_value(), "the line of an answer is no JSON");
+    const std::string text = to_json(response.content);
+    ROUSE_CHECK(RawJson::parse(text).has_value(), "an answer is written as what is no JSON");
+    const Result<Content> again = from_json<Content>(text, "an answer");
+    ROUSE_CHECK(again && *again == response.content, "an answer is not read as it was written");
 }
 
 }  // namespace

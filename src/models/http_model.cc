@@ -77,12 +77,6 @@ class Arriving {
 
 }  // namespace
 
-std::string join_url(std::string base, std::string_view path) {
-    while (base.ends_with('/'))
-        base.pop_back();
-    return base.append(path);
-}
-
 HttpRequest HttpModel::http_request(const ModelRequest& request) const {
     HttpRequest http;
     http.method = "POST";

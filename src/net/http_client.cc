@@ -158,11 +158,6 @@ asio::awaitable<Result<HttpResponse>> HttpClient::send(HttpRequest request) {
     return await_operation(std::move(sending));
 }
 
-const std::string* HttpResponse::header(std::string_view name) const {
-    const auto found = std::ranges::find(headers, name, &HttpHeaders::value_type::first);
-    return found == headers.end() ? nullptr : &found->second;
-}
-
 bool may_have_been_sent(const Error& error) {
     constexpr std::string_view kBefore[] = {"invalid_url",    "invalid_header",
                                             "invalid_method", "address_not_allowed",
