@@ -76,6 +76,50 @@ TEST_F(StoreRaceTest, HeldCommitsGoToTheDiskTogetherWhenTheyAreLetGo) {  // W2
     }
 }
 
+TEST_F(StoreRaceTest, WhatWasLetGoIsWrittenThoughTheStoreIsHeldAgain) {
+    auto store = open();
+    IdSource ids(clock_, random_);
+    constexpr int kRounds = 200;
+    for (int i = 0; i < kRounds; ++i) {
+        SessionCreated created;
+        created.id = ids.make<SessionId>();
+        std::promise<bool> promise;
+        std::optional<Store::Hold> hold(std::in_place, *store, Store::Writer::store);
+        store->commit(make_commit(created.id, 0, {created}),
+                      [&](const Result<Committed>& done) { promise.set_value(done.has_value()); });
+        hold.reset();
+        const Store::Hold again(*store, Store::Writer::store);
+        EXPECT_TRUE(promise.get_future().get());
+    }
+}
+
+TEST_F(StoreRaceTest, WhatIsCollectedGoesToTheDiskInGroupsOfBoundedLength) {
+    auto store = open();
+    IdSource ids(clock_, random_);
+    SessionCreated created;
+    created.id = ids.make<SessionId>();
+    ASSERT_TRUE(store->commit_and_wait(make_commit(created.id, 0, {created})));
+    constexpr std::size_t kBatch = (256U << 10U) * 3 / 4;  // of a segment, as open() makes them
+    constexpr std::size_t kCommits = 5;
+    std::vector<std::promise<Cursor>> promises(kCommits);
+    {
+        const Store::Hold hold(*store, Store::Writer::store);
+        for (std::promise<Cursor>& promise : promises) {
+            const MessageUser message{
+                ids.make<MessageId>(), text_content(std::string(kBatch * 3 / 8, 'x')), false, {}};
+            store->commit(
+                make_commit(created.id, std::nullopt, {message}),
+                [&](Result<Committed> done) { promise.set_value(done ? done->cursor : Cursor{}); });
+        }
+    }
+    std::vector<std::uint64_t> groups;
+    for (std::promise<Cursor>& promise : promises)
+        groups.push_back(promise.get_future().get().group);
+    const std::uint64_t first = groups.front();
+    EXPECT_EQ(groups, (std::vector{first, first, first + 1, first + 1, first + 2}));
+    EXPECT_EQ(*store->last_seq(created.id), kCommits + 1);
+}
+
 TEST_F(StoreRaceTest, AStoreThatIsHeldWithNothingToWriteCanBeClosed) {
     auto store = open();
     IdSource ids(clock_, random_);

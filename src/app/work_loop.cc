@@ -8,18 +8,17 @@ namespace {
 using Steady = std::chrono::steady_clock;
 
 // Short enough for nobody to notice, long enough for a sync to pay.
-constexpr int kHandlers = 32;
-constexpr std::chrono::microseconds kLongest{2000};
+constexpr std::chrono::milliseconds kTogether{2};
 
 bool run_ready(boost::asio::io_context& loop, Store& store) {
     const Store::Hold together(store, Store::Writer::store);
-    const Steady::time_point end = Steady::now() + kLongest;
-    int ran = 0;
-    while (ran < kHandlers && loop.poll_one() > 0) {
-        ++ran;
+    const Steady::time_point end = Steady::now() + kTogether;
+    bool ran = false;
+    while (loop.poll_one() > 0) {
+        ran = true;
         if (Steady::now() > end) break;
     }
-    return ran > 0;
+    return ran;
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ FileStore::FileStore(Env env, files::Layout layout, FileStoreOptions options,
                {options_.segment_bytes, options_.journal_kept, options_.journal_kept_bytes}),
       // A commit has to fit into a segment with its headers.
       sequencer_(env.clock,
-                 std::min<std::size_t>(limits::kCommitBytes, options_.segment_bytes * 3 / 4)),
+                 std::min<std::size_t>(limits::kCommitBytes, options_.segment_bytes * 3 / 4),
+                 std::min<std::size_t>(limits::kGroupBytes, options_.segment_bytes * 3 / 4)),
       table_(env, layout_, options_.cache_bytes) {}
 
 FileStore::~FileStore() {
@@ -97,8 +98,10 @@ void FileStore::commit(Commit commit, CommitDone done) {
         }
         if (added && options_.threads == FileStoreOptions::Threads::none) {
             batch = sequencer_.take();
-        } else {
-            wakes = added && !syncing_ && holds_ == 0;
+        } else if (added) {
+            // In this order: whoever lets go just now sees one of the two.
+            collected_ = true;
+            wakes = !syncing_ && holds_ == 0;
         }
     }
     // Without the lock, which whoever wakes up takes first.
@@ -113,15 +116,16 @@ void FileStore::commit(Commit commit, CommitDone done) {
 }
 
 void FileStore::hold() {
-    const std::lock_guard lock(sequencing_);
     ++holds_;
 }
 
 void FileStore::release(Writer writer) {
+    if (--holds_ > 0 || !collected_.exchange(false)) return;
     std::unique_lock lock(sequencing_);
-    if (--holds_ > 0 || syncing_) return;
-    if (writer == Writer::holder && !sequencer_.empty()) write_open_batch(lock);
-    const bool wakes = closing_ || !sequencer_.empty();
+    if (writer == Writer::holder && !syncing_ && !sequencer_.empty()) write_open_batch(lock);
+    // Also when somebody holds it again before the journal is awake.
+    due_ = !sequencer_.empty();
+    const bool wakes = !syncing_ && (due_ || closing_);
     lock.unlock();
     if (wakes) work_.notify_one();
 }
@@ -184,8 +188,10 @@ Result<void> FileStore::adopt(const SessionId& log, std::string_view lines) {
 void FileStore::run_journal() {
     std::unique_lock lock(sequencing_);
     for (;;) {
-        work_.wait(
-            lock, [this] { return !syncing_ && holds_ == 0 && (closing_ || !sequencer_.empty()); });
+        work_.wait(lock, [this] {
+            const bool collecting = holds_ > 0 && !due_;
+            return !syncing_ && (sequencer_.empty() ? closing_ : !collecting);
+        });
         if (sequencer_.empty()) return;
         write_open_batch(lock);
     }
@@ -193,6 +199,7 @@ void FileStore::run_journal() {
 
 void FileStore::write_open_batch(std::unique_lock<std::mutex>& sequencing) {
     const std::shared_ptr<Batch> batch = sequencer_.take();
+    due_ = due_ && !sequencer_.empty();
     syncing_ = true;
     sequencing.unlock();
     write_batch(batch);
@@ -238,8 +245,7 @@ void FileStore::write_batch(const std::shared_ptr<Batch>& batch) {
         note_failure(position.error());
         position = disk_full();
         const std::lock_guard lock(sequencing_);
-        const std::shared_ptr<Batch> behind = sequencer_.reset();
-        std::ranges::move(behind->commits, std::back_inserter(batch->commits));
+        std::ranges::move(sequencer_.reset(), std::back_inserter(batch->commits));
     } else {
         fail(position.error());
         position = Error(ErrorKind::unavailable, "store_failed",

@@ -141,12 +141,15 @@ class FileStore final : public Store {
     std::unique_ptr<FileLock> lock_;
     files::Journal journal_;
 
-    std::mutex sequencing_;  // for the five below
+    std::mutex sequencing_;  // for all up to syncing_
     std::condition_variable work_;
     files::Sequencer sequencer_;
     bool closing_ = false;
-    int holds_ = 0;
+    bool due_ = false;      // what is there was held and let go
     bool syncing_ = false;  // somebody has a batch between take() and its completion
+
+    std::atomic<int> holds_ = 0;
+    std::atomic<bool> collected_ = false;  // there was a commit since somebody last let go
 
     // Durable and not yet in the table: whoever needs the table puts them there first, so that a
     // commit does not wait for it.

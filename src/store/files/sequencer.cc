@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
+#include <iterator>
 
 namespace rouse::files {
 namespace {
@@ -84,20 +85,30 @@ Result<void> Sequencer::add(Commit& commit, Store::CommitDone& done, const FindE
         sequenced.parts.push_back(std::move(part));
     }
 
-    if (empty()) batch_->begun = clock_.monotonic();
-    batch_->group.begin_commit(sequenced.parts.size());
+    Batch& batch = batch_for(lines.size());
+    batch.group.begin_commit(sequenced.parts.size());
     for (std::size_t i = 0; i < sequenced.parts.size(); ++i) {
         SequencedPart& part = sequenced.parts[i];
         part.log = std::move(commit.appends[i].log);
-        batch_->group.add_part(part.log, part.first,
-                               std::string_view(lines).substr(part.lines_at, part.lines_bytes));
-        part.lines_at = batch_->group.size() - part.lines_bytes;
+        batch.group.add_part(part.log, part.first,
+                             std::string_view(lines).substr(part.lines_at, part.lines_bytes));
+        part.lines_at = batch.group.size() - part.lines_bytes;
         part.records = std::move(commit.appends[i].records);
         *ends[i] = {part.tip, part.at, deletes_session(part.records)};
     }
     sequenced.done = std::move(done);
-    batch_->commits.push_back(std::move(sequenced));
+    batch.commits.push_back(std::move(sequenced));
     return {};
+}
+
+Batch& Sequencer::batch_for(std::size_t bytes) {
+    const Batch& open = *batches_.back();
+    if (!open.commits.empty() && open.group.size() + bytes > batch_bytes_) {
+        batches_.push_back(std::make_shared<Batch>());
+    }
+    Batch& batch = *batches_.back();
+    if (batch.commits.empty()) batch.begun = clock_.monotonic();
+    return batch;
 }
 
 Result<void> Sequencer::adopt(const SessionId& log, std::string_view lines,
@@ -107,7 +118,6 @@ Result<void> Sequencer::adopt(const SessionId& log, std::string_view lines,
     LogTip tip = (*end)->tip;
     const auto ignore = [](const Record&, std::string_view) {};
     if (Result<void> follows = read_lines(lines, tip, ignore); !follows) return follows;
-    if (empty()) batch_->begun = clock_.monotonic();
     while (!lines.empty()) {
         const std::string_view line = lines.substr(0, lines.find('\n') + 1);
         lines.remove_prefix(line.size());
@@ -119,29 +129,38 @@ Result<void> Sequencer::adopt(const SessionId& log, std::string_view lines,
             part.at = record.at;
             part.records.push_back(record.body);
         });
-        batch_->group.begin_commit(1);
-        batch_->group.add_part(log, part.first, line);
+        Batch& batch = *batches_.back();  // the caller takes care of its length
+        if (batch.commits.empty()) batch.begun = clock_.monotonic();
+        batch.group.begin_commit(1);
+        batch.group.add_part(log, part.first, line);
         part.lines_bytes = line.size();
-        part.lines_at = batch_->group.size() - line.size();
+        part.lines_at = batch.group.size() - line.size();
         **end = {part.tip, part.at, deletes_session(part.records)};
         SequencedCommit commit;
         commit.done = [](const Result<Committed>&) {};
         commit.parts.push_back(std::move(part));
-        batch_->commits.push_back(std::move(commit));
+        batch.commits.push_back(std::move(commit));
     }
     return {};
 }
 
 std::shared_ptr<Batch> Sequencer::take() {
-    auto next = std::make_shared<Batch>();
-    next->group.reserve(batch_->group.size());
-    next->commits.reserve(batch_->commits.size());
-    return std::exchange(batch_, std::move(next));
+    std::shared_ptr<Batch> oldest = std::move(batches_.front());
+    batches_.pop_front();
+    if (batches_.empty()) {
+        batches_.push_back(std::make_shared<Batch>());
+        batches_.back()->group.reserve(oldest->group.size());
+        batches_.back()->commits.reserve(oldest->commits.size());
+    }
+    return oldest;
 }
 
-std::shared_ptr<Batch> Sequencer::reset() {
+std::vector<SequencedCommit> Sequencer::reset() {
     ends_.clear();
-    return take();
+    std::vector<SequencedCommit> all;
+    while (!empty())
+        std::ranges::move(take()->commits, std::back_inserter(all));
+    return all;
 }
 
 void Sequencer::forget(const std::function<bool(const SessionId&, const End&)>& is_durable) {

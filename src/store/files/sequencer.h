@@ -5,6 +5,7 @@
 // of the disk: what it hands out is durable only once the journal has synced the group.
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,8 +52,9 @@ class Sequencer {
     };
     using FindEnd = std::function<Result<End>(const SessionId& log)>;
 
-    Sequencer(Clock& clock, std::size_t max_commit_bytes)
-        : clock_(clock), max_commit_bytes_(max_commit_bytes) {}
+    // A batch is closed before it gets longer than `batch_bytes`, unless one commit alone is.
+    Sequencer(Clock& clock, std::size_t max_commit_bytes, std::size_t batch_bytes)
+        : clock_(clock), max_commit_bytes_(max_commit_bytes), batch_bytes_(batch_bytes) {}
 
     // Adds the commit to the open batch; an error leaves everything as it was and `done` uncalled.
     Result<void> add(Commit& commit, Store::CommitDone& done, const FindEnd& find_end);
@@ -61,11 +63,11 @@ class Sequencer {
     // corrupt: they do not follow.
     Result<void> adopt(const SessionId& log, std::string_view lines, const FindEnd& find_end);
 
-    bool empty() const { return batch_->commits.empty(); }
-    std::size_t waiting() const { return batch_->commits.size(); }
-    std::shared_ptr<Batch> take();
-    // Gives back the open batch and forgets every end: nothing that was handed out will be written.
-    std::shared_ptr<Batch> reset();
+    bool empty() const { return batches_.front()->commits.empty(); }
+    std::size_t waiting() const { return batches_.front()->commits.size(); }
+    std::shared_ptr<Batch> take();  // the oldest
+    // Gives back all commits and forgets every end: nothing that was handed out will be written.
+    std::vector<SequencedCommit> reset();
 
     // Forgets ends that `is_durable` says the table knows as well.
     bool knows(const SessionId& log) const { return ends_.contains(log); }
@@ -73,11 +75,13 @@ class Sequencer {
 
  private:
     Result<End*> end_of(const SessionId& log, const FindEnd& find_end);
+    Batch& batch_for(std::size_t bytes);
 
     Clock& clock_;
     std::size_t max_commit_bytes_;
+    std::size_t batch_bytes_;
     std::unordered_map<SessionId, End> ends_;
-    std::shared_ptr<Batch> batch_ = std::make_shared<Batch>();
+    std::deque<std::shared_ptr<Batch>> batches_{std::make_shared<Batch>()};  // the last is open
     std::string scratch_;  // the lines of the commit that is being added
 };
 
