@@ -175,7 +175,12 @@ Result<void> read_item(const RawJson& json, Reading& reading) {
         const RawJson input = RawJson::trusted(to_json_string(item->input));
         reading.content.emplace_back(ToolUseBlock{CallId{item->call_id}, item->name, input, {}});
     } else {
-        reading.content.emplace_back(UnknownBlock{json});
+        // It goes into a log, and must not be read from there as a block of ours.
+        Block kept;
+        if (!kept.read_json(json.text()) || kept.get_if<UnknownBlock>() == nullptr) {
+            return stream_broken("an item is of no kind that an answer has");
+        }
+        reading.content.push_back(std::move(kept));
     }
     return {};
 }
