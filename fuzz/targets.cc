@@ -1,5 +1,8 @@
 #include "fuzz/targets.h"
 
+#include <algorithm>
+#include <memory>
+
 #include "base/check.h"
 #include "base/digest.h"
 #include "domain/chain.h"

@@ -38,6 +38,14 @@ class StoreRaceTest : public ::testing::Test {
         return *std::move(store);
     }
 
+    // A session of one record.
+    static SessionId create(FileStore& store, IdSource& ids) {
+        SessionCreated created;
+        created.id = ids.make<SessionId>();
+        EXPECT_TRUE(store.commit_and_wait(make_commit(created.id, 0, {created})));
+        return created.id;
+    }
+
     SystemClock clock_;
     SystemRandom random_;
     RealFs fs_;
@@ -84,55 +92,57 @@ TEST_F(StoreRaceTest, WhatWasLetGoIsWrittenThoughTheStoreIsHeldAgain) {
         SessionCreated created;
         created.id = ids.make<SessionId>();
         std::promise<bool> promise;
+        std::future<bool> written = promise.get_future();
         std::optional<Store::Hold> hold(std::in_place, *store, Store::Writer::store);
         store->commit(make_commit(created.id, 0, {created}),
-                      [&](const Result<Committed>& done) { promise.set_value(done.has_value()); });
+                      [promise = std::move(promise)](const Result<Committed>& done) mutable {
+                          promise.set_value(done.has_value());
+                      });
         hold.reset();
         const Store::Hold again(*store, Store::Writer::store);
-        EXPECT_TRUE(promise.get_future().get());
+        EXPECT_TRUE(written.get());
     }
 }
 
 TEST_F(StoreRaceTest, WhatIsCollectedGoesToTheDiskInGroupsOfBoundedLength) {
     auto store = open();
     IdSource ids(clock_, random_);
-    SessionCreated created;
-    created.id = ids.make<SessionId>();
-    ASSERT_TRUE(store->commit_and_wait(make_commit(created.id, 0, {created})));
+    const SessionId id = create(*store, ids);
     constexpr std::size_t kBatch = (256U << 10U) * 3 / 4;  // of a segment, as open() makes them
     constexpr std::size_t kCommits = 5;
-    std::vector<std::promise<Cursor>> promises(kCommits);
+    std::vector<std::future<Cursor>> cursors;
     {
         const Store::Hold hold(*store, Store::Writer::store);
-        for (std::promise<Cursor>& promise : promises) {
+        for (std::size_t i = 0; i < kCommits; ++i) {
+            std::promise<Cursor> promise;
+            cursors.push_back(promise.get_future());
             const MessageUser message{
                 ids.make<MessageId>(), text_content(std::string(kBatch * 3 / 8, 'x')), false, {}};
-            store->commit(
-                make_commit(created.id, std::nullopt, {message}),
-                [&](Result<Committed> done) { promise.set_value(done ? done->cursor : Cursor{}); });
+            store->commit(make_commit(id, std::nullopt, {message}),
+                          [promise = std::move(promise)](const Result<Committed>& done) mutable {
+                              promise.set_value(done ? done->cursor : Cursor{});
+                          });
         }
     }
     std::vector<std::uint64_t> groups;
-    for (std::promise<Cursor>& promise : promises)
-        groups.push_back(promise.get_future().get().group);
+    for (std::future<Cursor>& cursor : cursors)
+        groups.push_back(cursor.get().group);
     const std::uint64_t first = groups.front();
     EXPECT_EQ(groups, (std::vector{first, first, first + 1, first + 1, first + 2}));
-    EXPECT_EQ(*store->last_seq(created.id), kCommits + 1);
+    EXPECT_EQ(*store->last_seq(id), kCommits + 1);
 }
 
 TEST_F(StoreRaceTest, AStoreThatIsHeldWithNothingToWriteCanBeClosed) {
     auto store = open();
     IdSource ids(clock_, random_);
-    SessionCreated created;
-    created.id = ids.make<SessionId>();
-    ASSERT_TRUE(store->commit_and_wait(make_commit(created.id, 0, {created})));
+    const SessionId id = create(*store, ids);
     std::optional<Store::Hold> hold(std::in_place, *store, Store::Writer::store);
     std::thread closing([&] { EXPECT_TRUE(store->close()); });
     // Once it refuses, it is closing and waits for whoever holds it.
     for (bool refused = false; !refused;) {
         const MessageUser message{ids.make<MessageId>(), text_content("hello"), false, {}};
         const Result<Committed> done =
-            store->commit_and_wait(make_commit(created.id, std::nullopt, {message}));
+            store->commit_and_wait(make_commit(id, std::nullopt, {message}));
         refused = !done && done.error().reason == "store_closed";
     }
     hold.reset();

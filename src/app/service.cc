@@ -16,9 +16,9 @@
 #include "agent/store_async.h"
 #include "app/catalogue.h"
 #include "app/memory.h"
-#include "app/work_loop.h"
 #include "base/digest.h"
 #include "runtime/outbox.h"
+#include "runtime/work_loop.h"
 #include "server/http_server.h"
 #include "store/files/file_store.h"
 

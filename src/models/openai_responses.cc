@@ -178,7 +178,7 @@ Result<void> read_item(const RawJson& json, Reading& reading) {
         // It goes into a log, and must not be read from there as a block of ours.
         Block kept;
         if (!kept.read_json(json.text()) || kept.get_if<UnknownBlock>() == nullptr) {
-            return stream_broken("an item is of no kind that an answer has");
+            return stream_broken("an item calls itself " + item->type + ", which no item is");
         }
         reading.content.push_back(std::move(kept));
     }

@@ -1,4 +1,4 @@
-#include "app/work_loop.h"
+#include "runtime/work_loop.h"
 
 #include <chrono>
 
