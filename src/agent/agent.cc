@@ -20,9 +20,11 @@ namespace asio = boost::asio;
 
 namespace {
 
-// What may end a call from outside, all on the strand of the call.
+// A call on its strand, and what may end it from outside. What goes in and what comes out stand
+// here, as each coroutine on the way would move them.
 struct Controls {
-    explicit Controls(const TurnStrand& on) : strand(on), deadline(on) {}
+    Controls(const TurnStrand& on, AgentRequest asked)
+        : strand(on), deadline(on), request(std::move(asked)) {}
 
     void stop(bool late) {
         too_late = too_late || late;
@@ -37,6 +39,8 @@ struct Controls {
     bool started = false;
     bool stopped = false;
     bool too_late = false;
+    AgentRequest request;
+    TurnResult result;
 };
 
 void stop_soon(const std::weak_ptr<Controls>& controls, const TurnStrand& strand) {
@@ -45,21 +49,25 @@ void stop_soon(const std::weak_ptr<Controls>& controls, const TurnStrand& strand
     });
 }
 
-Task<TurnResult> run_locked(std::shared_ptr<const AgentSettings> settings, AgentRequest request,
-                            std::shared_ptr<Controls> controls) {
+Task<void> run_locked(std::shared_ptr<const AgentSettings> settings,
+                      std::shared_ptr<Controls> controls) {
     controls->started = true;
     if (controls->stopped) {
-        co_return std::unexpected(
+        controls->result = std::unexpected(
             TurnError(Error(ErrorKind::cancelled, "cancelled", "the call was cancelled")));
+        co_return;
     }
     SessionLocks::Guard guard;
-    if (request.session) {
-        SessionId id = request.session->id();
+    if (controls->request.session) {
+        SessionId id = controls->request.session->id();
         auto locked = co_await SessionLocks::instance().acquire(std::move(id), controls->strand);
-        if (!locked) co_return std::unexpected(TurnError(locked.error()));
+        if (!locked) {
+            controls->result = std::unexpected(TurnError(locked.error()));
+            co_return;
+        }
         guard = *std::move(locked);
     }
-    co_return co_await run_turn(std::move(settings), std::move(request));
+    controls->result = co_await run_turn(std::move(settings), std::move(controls->request));
 }
 
 Error reentrant(const SessionId& id) {
@@ -77,7 +85,7 @@ Task<TurnResult> run_controlled(std::shared_ptr<const AgentSettings> settings,
         co_return std::unexpected(TurnError(reentrant(request.session->id())));
     }
     const TurnStrand strand = asio::make_strand(caller);
-    const auto controls = std::make_shared<Controls>(strand);
+    const auto controls = std::make_shared<Controls>(strand, std::move(request));
     const std::weak_ptr<Controls> weak = controls;
     if (limit) {
         controls->deadline.expires_after(*limit);
@@ -92,15 +100,16 @@ Task<TurnResult> run_controlled(std::shared_ptr<const AgentSettings> settings,
         mine.slot().assign([weak, strand](asio::cancellation_type) { stop_soon(weak, strand); });
     }
 
-    Task<TurnResult> turn = run_locked(settings, std::move(request), controls);
+    Task<void> turn = run_locked(std::move(settings), controls);
     auto token = asio::bind_cancellation_slot(controls->signal.slot(), asio::use_awaitable);
-    TurnResult result = co_await asio::co_spawn(strand, std::move(turn), token);
+    co_await asio::co_spawn(strand, std::move(turn), token);
+    TurnResult& result = controls->result;
     if (!result && result.error().kind == ErrorKind::cancelled && controls->too_late) {
         result.error().kind = ErrorKind::timeout;
         result.error().reason = "time_limit";
         result.error().message = "the call took longer than its time_limit";
     }
-    co_return result;
+    co_return std::move(result);
 }
 
 }  // namespace

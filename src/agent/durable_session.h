@@ -75,8 +75,18 @@ class DurableSession final : public Session {
     // Commits what was kept back and what the plan adds; planned again when somebody else wrote.
     //   cancelled  run_ended: the run that this turn is has been ended by somebody else
     Task<Result<void>> write(Plan plan);
-    Task<void> lock_writing();
-    void unlock_writing();
+    // One at a time writes; at its end the next in line wakes.
+    Task<void> until_nobody_writes();
+    class Writing {
+     public:
+        explicit Writing(DurableSession& session) : session_(session) { session.writing_ = true; }
+        Writing(const Writing&) = delete;
+        Writing& operator=(const Writing&) = delete;
+        ~Writing();
+
+     private:
+        DurableSession& session_;
+    };
     void keep(RecordBody record);
     void fold_ahead(const Records& records);
     void note(const RecordView& record);

@@ -72,7 +72,7 @@ Result<void> DurableSession::put_back(Records kept, const std::optional<RunId>& 
 }
 
 // Calls of one batch end side by side; their records go one after the other.
-Task<void> DurableSession::lock_writing() {
+Task<void> DurableSession::until_nobody_writes() {
     while (writing_) {
         asio::steady_timer turn(co_await asio::this_coro::executor);
         turn.expires_at(asio::steady_timer::time_point::max());
@@ -80,20 +80,16 @@ Task<void> DurableSession::lock_writing() {
         (void)co_await turn.async_wait(asio::as_tuple(asio::use_awaitable));
         std::erase(writers_, &turn);
     }
-    writing_ = true;
 }
 
-void DurableSession::unlock_writing() {
-    writing_ = false;
-    if (!writers_.empty()) writers_.front()->cancel();
+DurableSession::Writing::~Writing() {
+    session_.writing_ = false;
+    if (!session_.writers_.empty()) session_.writers_.front()->cancel();
 }
 
 Task<Result<void>> DurableSession::write(Plan plan) {
-    co_await lock_writing();
-    struct Unlock {
-        DurableSession& session;
-        ~Unlock() { session.unlock_writing(); }
-    } unlock{*this};
+    if (writing_) co_await until_nobody_writes();
+    const Writing writing(*this);
     for (int tries = 0;; ++tries) {
         std::optional<RunId> run;
         if (state_.run_is_open()) run = state_.run->run_id;
@@ -199,9 +195,9 @@ Result<void> DurableSession::catch_up() {
 }
 
 Task<Result<std::optional<Message>>> DurableSession::new_mail() {
-    co_await lock_writing();
+    if (writing_) co_await until_nobody_writes();
+    const Writing writing(*this);
     const Result<void> fresh = catch_up();
-    unlock_writing();
     if (!fresh) co_return fresh.error();
     if (!state_.run_is_open() || state_.run->run_id != run_) co_return run_ended();
     InboxPresented shown;
@@ -347,8 +343,10 @@ Task<Result<Suspension>> DurableSession::save_suspended_turn(Suspension suspensi
         command.calls.push_back(created(call, now()));
         call.pending_id = command.calls.back().pending_id;
     }
-    const Plan plan = [command](const SessionState& state) { return plan_park(state, command); };
-    if (Result<void> written = co_await write(plan); !written) co_return written.error();
+    Plan plan = [&](const SessionState& state) { return plan_park(state, command); };
+    if (Result<void> written = co_await write(std::move(plan)); !written) {
+        co_return written.error();
+    }
     const bool all_open = std::ranges::all_of(
         suspension.pending_tool_calls,
         [&](const PendingToolCall& call) { return open_call(call.id) != nullptr; });

@@ -208,9 +208,8 @@ void TurnRunner::add_answer(ModelResponse& answer) {
 }
 
 Task<Result<void>> TurnRunner::save_answer(ModelResponse& answer) {
-    Session::AssistantStep step{turn_.back(), std::move(answer.model),
-                                std::move(answer.stop_reason), answer.usage};
-    co_return co_await request_.session->add_assistant(std::move(step));
+    return request_.session->add_assistant(
+        {turn_.back(), std::move(answer.model), std::move(answer.stop_reason), answer.usage});
 }
 
 Result<void> TurnRunner::emit_calls() {
@@ -371,8 +370,8 @@ Task<Result<void>> TurnRunner::show_end() {
 
 Task<Result<void>> TurnRunner::save_end() {
     Turn turn{turn_, usage_};
-    if (kept_suspended_) co_return co_await request_.session->save_resumed_turn(std::move(turn));
-    co_return co_await request_.session->save_turn(std::move(turn));
+    return kept_suspended_ ? request_.session->save_resumed_turn(std::move(turn))
+                           : request_.session->save_turn(std::move(turn));
 }
 
 // ---- small things ---------------------------------------------------------------------------

@@ -47,27 +47,6 @@ struct CheckingHandler {
     bool on_comment(json::string_view, Code&) { return true; }
 };
 
-std::string without_white_space(std::string_view text) {
-    std::string compact;
-    compact.reserve(text.size());
-    bool in_string = false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const char c = text[i];
-        if (in_string) {
-            compact += c;
-            if (c == '\\') {
-                compact += text[++i];  // the text is well-formed: a character follows
-            } else if (c == '"') {
-                in_string = false;
-            }
-        } else if (c != ' ' && c != '\t' && c != '\n' && c != '\r') {
-            compact += c;
-            in_string = c == '"';
-        }
-    }
-    return compact;
-}
-
 Error corrupt_at(std::size_t offset, std::string_view what) {
     return {ErrorKind::corrupt, "malformed_json",
             std::string(what) + " at byte " + std::to_string(offset)};
@@ -85,6 +64,26 @@ std::size_t skip_string(std::string_view text, std::size_t at) {
         if ((quote - inside) % 2 == 0) return quote + 1;
     }
     return std::string_view::npos;
+}
+
+bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+// The text is well-formed: strings end.
+std::string without_white_space(std::string_view text) {
+    std::string compact;
+    compact.reserve(text.size());
+    while (!text.empty()) {
+        std::size_t end = 0;  // of what is kept as it is
+        while (end < text.size() && !is_blank(text[end]))
+            end = text[end] == '"' ? skip_string(text, end) : end + 1;
+        compact += text.substr(0, end);
+        while (end < text.size() && is_blank(text[end]))
+            ++end;
+        text.remove_prefix(end);
+    }
+    return compact;
 }
 
 // true, false, null or what can only be meant as a number.
@@ -284,12 +283,25 @@ void append_json_number(std::string& out, double number) {
 
 void append_json_string(std::string& out, std::string_view text) {
     if (!needs_escape(text)) {
-        out += '"';
-        out += text;
-        out += '"';
+        const std::size_t start = out.size();
+        out.append(text.size() + 2, '"');
+        text.copy(out.data() + start + 1, text.size());
         return;
     }
     out += json::serialize(json::string_view(text.data(), text.size()));
+}
+
+void append_json_name(std::string& out, std::string_view name) {
+    const char before = out.empty() ? '{' : out.back();
+    std::size_t start = out.size();
+    out.append(name.size() + 4, '"');
+    if (before == '{' || before == ',') {
+        out.pop_back();
+    } else {
+        out[start++] = ',';
+    }
+    name.copy(out.data() + start + 1, name.size());
+    out.back() = ':';
 }
 
 std::string to_json_string(std::string_view text) {

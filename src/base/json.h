@@ -54,6 +54,8 @@ std::optional<bool> read_json_bool(std::string_view token);
 std::optional<double> read_json_number(std::string_view token);
 
 void append_json_string(std::string& out, std::string_view text);
+// "name": behind a comma, where it is not the first of its object.
+void append_json_name(std::string& out, std::string_view name);
 void append_json_number(std::string& out, double number);  // null when it is not finite
 std::string to_json_string(std::string_view text);
 

@@ -291,6 +291,21 @@ rc::Gen<std::string> any_text() {
                         });
 }
 
+TEST(WriteJsonTest, AllNamesButTheFirstStandBehindAComma) {
+    std::string out;
+    append_json_name(out, "in the middle of an object that others begin");
+    EXPECT_EQ(out, R"("in the middle of an object that others begin":)");
+    out = "{";
+    append_json_name(out, "a");
+    out += '1';
+    append_json_name(out, "");
+    out += '{';
+    append_json_name(out, "c");
+    out += "[]}";
+    append_json_name(out, "d");
+    EXPECT_EQ(out, R"({"a":1,"":{"c":[]},"d":)");
+}
+
 RC_GTEST_PROP(WriteJsonTest, StringsComeBackAsTheyWent, ()) {
     const std::string text = *any_text();
     std::string out = "before ";

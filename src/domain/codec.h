@@ -226,10 +226,7 @@ void write_members(std::string& out, const T& value) {
             const auto put = [&](const auto& f) {
                 const auto& member = value.*f.member;
                 if (f.presence == Presence::optional && is_empty(member)) return;
-                if (!out.empty() && out.back() != '{' && out.back() != ',') out += ',';
-                out += '"';
-                out += f.name;
-                out += "\":";
+                append_json_name(out, f.name);
                 write(out, member);
             };
             (put(one), ...);

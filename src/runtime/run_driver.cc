@@ -230,8 +230,8 @@ Task<bool> RunDriver::fail(std::shared_ptr<DurableSession> session, Error error)
 
 // ---- who waits for a run --------------------------------------------------------------------
 
-void RunDriver::tell(const RunReport& report, Seq as_of) {
-    const auto found = waiters_.find(report.run_id);
+void RunDriver::tell(const SharedReport& report, Seq as_of) {
+    const auto found = waiters_.find(report->run_id);
     if (found == waiters_.end()) return;
     std::erase_if(found->second, [&](const std::shared_ptr<Waiter>& waiter) {
         if (waiter->after > as_of) return false;
@@ -244,30 +244,30 @@ void RunDriver::tell(const RunReport& report, Seq as_of) {
 
 void RunDriver::tell(const SessionId& session, const RunId& run) {
     if (!waiters_.contains(run)) return;
-    const Result<std::optional<RunReport>> report = read_report(*parts_.store, session, run);
-    if (report && *report) tell(**report, std::numeric_limits<Seq>::max());
+    const Result<SharedReport> report = read_report(*parts_.store, session, run);
+    if (report && *report) tell(*report, std::numeric_limits<Seq>::max());
 }
 
-Task<Result<std::optional<RunReport>>> RunDriver::wait(SessionId session, RunId run, Seq after,
-                                                       Milliseconds time) {
+Task<Result<SharedReport>> RunDriver::wait(SessionId session, RunId run, Seq after,
+                                           Milliseconds time) {
     const auto handle = handles_.find(session);
     const bool under_way =
         handle != handles_.end() && (handle->second->run.empty() || handle->second->run == run);
     if (!under_way) {
-        Result<std::optional<RunReport>> report = read_report(*parts_.store, session, run);
+        Result<SharedReport> report = read_report(*parts_.store, session, run);
         if (!report || *report) co_return report;
     }
     const auto waiter = std::make_shared<Waiter>(parts_.loop, after);
     waiters_[run].push_back(waiter);
     waiter->called.expires_after(time);
     (void)co_await waiter->called.async_wait(asio::as_tuple(asio::use_awaitable));
-    if (waiter->report) co_return std::move(waiter->report);
+    if (waiter->report) co_return waiter->report;
     const auto left = waiters_.find(run);
     if (left != waiters_.end()) {
         std::erase(left->second, waiter);
         if (left->second.empty()) waiters_.erase(left);
     }
-    co_return std::optional<RunReport>();
+    co_return SharedReport();
 }
 
 Task<void> RunDriver::shut_down(Milliseconds grace) {

@@ -79,8 +79,7 @@ class RunDriver final {
     void forget_idle() { cache_.erase_unused(); }
 
     // When the run has ended or parked, by a record behind `after`; nothing when the time is over.
-    Task<Result<std::optional<RunReport>>> wait(SessionId session, RunId run, Seq after,
-                                                Milliseconds time);
+    Task<Result<SharedReport>> wait(SessionId session, RunId run, Seq after, Milliseconds time);
     // For runs that end without being driven.
     void tell(const SessionId& session, const RunId& run);
 
@@ -103,7 +102,7 @@ class RunDriver final {
             : after(behind), called(loop) {}
         Seq after;
         boost::asio::steady_timer called;
-        std::optional<RunReport> report;
+        SharedReport report;
     };
 
     void start_queued();
@@ -113,7 +112,7 @@ class RunDriver final {
     Result<std::shared_ptr<DurableSession>> open(const SessionId& id);
     // False: the log could not be told.
     Task<bool> fail(std::shared_ptr<DurableSession> session, Error error);
-    void tell(const RunReport& report, Seq as_of);
+    void tell(const SharedReport& report, Seq as_of);
 
     Parts parts_;
     Companions* companions_ = nullptr;

@@ -106,30 +106,29 @@ struct RunReader {
 
 }  // namespace
 
-RunReport make_report(const RunId& run, Response response) {
-    RunReport report;
-    report.run_id = run;
-    report.status = response.status == ResponseStatus::suspended ? ReportStatus::suspended
-                                                                 : ReportStatus::completed;
-    report.output_messages = std::move(response.output_messages);
-    report.usage = response.usage;
-    report.suspension = std::move(response.suspension);
+SharedReport make_report(const RunId& run, Response response) {
+    auto report = std::make_shared<RunReport>();
+    report->run_id = run;
+    report->status = response.status == ResponseStatus::suspended ? ReportStatus::suspended
+                                                                  : ReportStatus::completed;
+    report->output_messages = std::move(response.output_messages);
+    report->usage = response.usage;
+    report->suspension = std::move(response.suspension);
     return report;
 }
 
-RunReport make_report(const RunId& run, const TurnError& error) {
-    RunReport report;
-    report.run_id = run;
-    report.status =
+SharedReport make_report(const RunId& run, const TurnError& error) {
+    auto report = std::make_shared<RunReport>();
+    report->run_id = run;
+    report->status =
         error.kind == ErrorKind::cancelled ? ReportStatus::interrupted : ReportStatus::failed;
-    report.output_messages = error.output_messages;
-    report.usage = error.usage;
-    report.error = ReportError{std::string(error.reason), error.message};
+    report->output_messages = error.output_messages;
+    report->usage = error.usage;
+    report->error = ReportError{std::string(error.reason), error.message};
     return report;
 }
 
-Result<std::optional<RunReport>> read_report(Store& store, const SessionId& session,
-                                             const RunId& run) {
+Result<SharedReport> read_report(Store& store, const SessionId& session, const RunId& run) {
     const Result<std::vector<Record>> records = read_records(store, session);
     if (!records) return records.error();
     RunReader reader;
@@ -138,9 +137,9 @@ Result<std::optional<RunReport>> read_report(Store& store, const SessionId& sess
     if (!reader.found) {
         return Error(ErrorKind::not_found, "unknown_run", "the session has no run " + run.text());
     }
-    if (reader.ended) return reader.ended;
-    if (!reader.state.is_parked()) return std::optional<RunReport>();
-    return std::optional<RunReport>(reader.suspended(run));
+    if (reader.ended) return std::make_shared<const RunReport>(*std::move(reader.ended));
+    if (!reader.state.is_parked()) return SharedReport();
+    return std::make_shared<const RunReport>(reader.suspended(run));
 }
 
 }  // namespace rouse

@@ -2,6 +2,7 @@
 
 // How a run came out, as its callers see it: when it ends, and each time it parks.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,12 +44,14 @@ struct RunReport {
     }
 };
 
-RunReport make_report(const RunId& run, Response response);
-RunReport make_report(const RunId& run, const TurnError& error);
+// One for all who wait for the run; null where there is none.
+using SharedReport = std::shared_ptr<const RunReport>;
+
+SharedReport make_report(const RunId& run, Response response);
+SharedReport make_report(const RunId& run, const TurnError& error);
 
 // From the log, for a run that nobody in this process drove to where it is. Nothing while it is
 // under way; not_found "unknown_run".
-Result<std::optional<RunReport>> read_report(Store& store, const SessionId& session,
-                                             const RunId& run);
+Result<SharedReport> read_report(Store& store, const SessionId& session, const RunId& run);
 
 }  // namespace rouse

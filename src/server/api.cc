@@ -330,7 +330,7 @@ Task<Result<Api::Done>> Api::carry_out(Task<Result<Reply>> command, Wait wait) {
     Done done;
     done.reply = *std::move(reply);
     if (!wait || done.reply.run.empty()) co_return done;
-    Result<std::optional<RunReport>> report =
+    Result<SharedReport> report =
         co_await parts_.driver.wait(done.reply.session, done.reply.run, done.reply.seq, *wait);
     if (!report) co_return report.error();
     done.report = *std::move(report);
@@ -368,7 +368,7 @@ Task<Response> Api::answer(Request& request, Task<Result<Reply>> command) {
 }
 
 Response Api::session_response(Request& request, int status, const SessionId& id, const RunId& run,
-                               const std::optional<RunReport>& report) {
+                               const SharedReport& report) {
     const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
     if (!state) return fail(request, state.error());
     OpenInputs inputs;

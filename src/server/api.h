@@ -74,7 +74,7 @@ class Api final {
     using Wait = std::optional<Milliseconds>;
     struct Done {
         Reply reply;
-        std::optional<RunReport> report;
+        SharedReport report;  // null: nobody waited, or not long enough
     };
 
     Task<Response> dispatch(const Route& route, Request& request);
@@ -113,7 +113,7 @@ class Api final {
     Task<Response> remember(Request& request, Response response);
     Response render(Request& request, Done done);
     Response session_response(Request& request, int status, const SessionId& id, const RunId& run,
-                              const std::optional<RunReport>& report);
+                              const SharedReport& report);
     std::string report_json(const Request& request, const RunReport& report) const;
     Response fail(const Request& request, const Error& error);
     Response fail(const Request& request, Problem problem);

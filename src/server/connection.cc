@@ -190,10 +190,22 @@ class StreamConnection final : public Connection {
                 co_await asio::async_write(stream_, asio::buffer(kGoOn), kAwait);
             if (failed) co_return false;
         }
-        const auto [bad_body, body_bytes] =
-            co_await http::async_read(stream_, buffer, parser, kAwait);
-        if (bad_body) co_return co_await refuse(bad_body);
-        co_return true;
+        co_return co_await read_body(buffer, parser);
+    }
+
+    // Most bodies came together with their header: nothing is waited for then.
+    Task<bool> read_body(beast::flat_buffer& buffer, Parser& parser) {
+        parser.eager(true);
+        for (;;) {
+            beast::error_code bad;
+            if (buffer.size() > 0) buffer.consume(parser.put(buffer.data(), bad));
+            if (bad && bad != http::error::need_more) co_return co_await refuse(bad);
+            if (parser.is_done()) co_return true;
+            const auto [broken, bytes] =
+                co_await stream_.async_read_some(buffer.prepare(kBodyReadBytes), kAwait);
+            if (broken) co_return false;
+            buffer.commit(bytes);
+        }
     }
 
     // Beast takes folded fields as if they were one line, so each piece is looked at before.
@@ -337,6 +349,7 @@ class StreamConnection final : public Connection {
     }
 
     static constexpr std::size_t kReadBytes = 8U << 10U;
+    static constexpr std::size_t kBodyReadBytes = 64U << 10U;
 
     std::shared_ptr<Wire> wire_;
     Stream stream_;

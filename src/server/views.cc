@@ -124,14 +124,8 @@ std::string reason_of(const SessionState& state, SessionStatus status) {
 // ---- JSON -----------------------------------------------------------------------------------
 
 // The names are ours: there is nothing in them to escape.
-void JsonObject::key(std::string_view name) {
-    out_ += out_.size() > 1 ? ",\"" : "\"";
-    out_ += name;
-    out_ += "\":";
-}
-
 JsonObject& JsonObject::text(std::string_view name, std::string_view value) {
-    key(name);
+    append_json_name(out_, name);
     append_json_string(out_, value);
     return *this;
 }
@@ -141,26 +135,26 @@ JsonObject& JsonObject::text_or_null(std::string_view name, std::string_view val
 }
 
 JsonObject& JsonObject::number(std::string_view name, std::int64_t value) {
-    key(name);
+    append_json_name(out_, name);
     out_ += std::to_string(value);
     return *this;
 }
 
 JsonObject& JsonObject::flag(std::string_view name, bool value) {
-    key(name);
+    append_json_name(out_, name);
     out_ += value ? "true" : "false";
     return *this;
 }
 
 JsonObject& JsonObject::time(std::string_view name, const std::optional<Timestamp>& value) {
     if (!value) return raw(name, "");
-    key(name);
+    append_json_name(out_, name);
     codec::write(out_, *value);
     return *this;
 }
 
 JsonObject& JsonObject::raw(std::string_view name, std::string_view json) {
-    key(name);
+    append_json_name(out_, name);
     out_ += json.empty() ? "null" : json;
     return *this;
 }

@@ -31,7 +31,7 @@ class JsonObject {
     JsonObject& raw(std::string_view name, std::string_view json);  // empty: null
     template <class T>
     JsonObject& value(std::string_view name, const T& value) {
-        key(name);
+        append_json_name(out_, name);
         codec::write(out_, value);
         return *this;
     }
@@ -42,7 +42,6 @@ class JsonObject {
     }
 
  private:
-    void key(std::string_view name);
     std::string out_;
 };
 

@@ -345,6 +345,24 @@ class Framing(InputCase):
                 received += chunk
         self.assertEqual(self.statuses(received), [201])
 
+    @every([("a length", b"Content-Length: 13", [b'{"titl', b'e":"x"', b"}"]),
+            ("chunks", b"Transfer-Encoding: chunked",
+             [b"6", b"\r\n{\"titl\r", b"\n7\r\ne\":", b'"x"}\r\n0', b"\r\n", b"\r\n"])])
+    def test_a_body_may_come_in_pieces(self, framing, pieces):
+        # the header alone first: its answer is awaited, so that the body is read behind it
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=5) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.sendall(HEAD.replace(b"%TOKEN%", self.server.token().encode())
+                               + b"Expect: 100-continue\r\nConnection: close\r\n" + framing + b"\r\n\r\n")
+            self.assertTrue(connection.recv(100).startswith(b"HTTP/1.1 100 "))
+            for piece in pieces:
+                connection.sendall(piece)
+            received = b""
+            while chunk := connection.recv(65536):
+                received += chunk
+        self.assertEqual(self.statuses(received), [201])
+        self.assertIn(b'"title":"x"', received)
+
     def test_large_headers_are_refused(self):
         # T14: 16 KiB, 100 fields
         before = self.smuggled()
