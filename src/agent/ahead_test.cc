@@ -24,12 +24,11 @@ class SlowStore final : public ForwardingStore {
  public:
     using ForwardingStore::ForwardingStore;
     void commit(Commit commit, CommitDone done) override {
-        if (++commits_ == moved_at) {
-            return done(Error(ErrorKind::conflict, "log_moved", "somebody else wrote"));
-        }
+        if (++commits_ == refused_at) return done(refusal);
         waiting_.emplace_back(std::move(commit), std::move(done));
     }
-    std::size_t moved_at = 0;  // the commit that finds its log moved
+    std::size_t refused_at = 0;  // which commit, counted from 1
+    Error refusal{ErrorKind::conflict, "log_moved", "somebody else wrote"};
     std::size_t waiting() const { return waiting_.size(); }
     void let_go() {
         auto [commit, done] = std::move(waiting_.front());
@@ -141,8 +140,18 @@ TEST_F(AheadTest, AToolThatMayRunAgainIsNotCalledBefore) {  // P1, W2
     EXPECT_EQ(outline(history_of(*session_)), "u:Go | a:look#c1 | u:c1=a tree | a:seen");
 }
 
-TEST_F(AheadTest, OneThatHasToPlanAgainWaitsForWhatItBeganWith) {
-    store_->moved_at = 2;
+// Whatever made it plan again.
+class PlanAgainTest : public AheadTest, public ::testing::WithParamInterface<Error> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Reasons, PlanAgainTest,
+    ::testing::Values(Error(ErrorKind::conflict, "log_moved", "somebody else wrote"),
+                      Error(ErrorKind::not_found, "session_gone", "whom it writes to was deleted")),
+    [](const auto& one) { return std::string(one.param.reason); });
+
+TEST_P(PlanAgainTest, OneThatHasToPlanAgainWaitsForWhatItBeganWith) {
+    store_->refused_at = 2;
+    store_->refusal = GetParam();
     const auto model = std::make_shared<ScriptedModel>(std::vector{says("hello")});
     begin({.model = model});
     loop_.restart();

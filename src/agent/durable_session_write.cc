@@ -121,7 +121,7 @@ Task<Result<void>> DurableSession::write(Plan plan) {
             co_return Result<void>();
         }
         stale_ = true;
-        if (done.error().reason != "log_moved" || tries == kTries) co_return done.error();
+        if (!is_outdated(done.error()) || tries == kTries) co_return done.error();
         co_await until_it_shows(tries);
         // The log is read again, and must have what this turn began with.
         if (Result<void> there = co_await reach_disk(); !there) co_return there;

@@ -174,6 +174,10 @@ Task<Result<Committed>> commit_async(Store& store, Commit commit) {
     co_return co_await std::move(waiting);
 }
 
+bool is_outdated(const Error& refusal) {
+    return refusal.reason == "log_moved" || refusal.reason == "session_gone";
+}
+
 Task<void> until_it_shows(int tries) {
     constexpr int kLongest = 50;
     const std::chrono::microseconds step(200);

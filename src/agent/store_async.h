@@ -57,8 +57,12 @@ std::shared_ptr<CommitUnderWay> start_commit(Store& store, Commit commit,
 
 Task<Result<Committed>> commit_async(Store& store, Commit commit);
 
-// What moved a log is seen by readers once it is durable: a moment to wait before planning again,
-// longer with each try.
+// True of a refusal that comes from planning on what no longer holds: a log has moved on, or one of
+// the sessions that the commit writes to was deleted.
+bool is_outdated(const Error& refusal);
+
+// What made a plan outdated is seen by readers once it is durable: a moment to wait before planning
+// again, longer with each try.
 Task<void> until_it_shows(int tries);
 
 }  // namespace rouse

@@ -100,7 +100,7 @@ Task<Result<Reply>> Coordinator::change(SessionId id, Plan plan, Note note) {
         if (!then) co_return then.error();
         Result<void> done = co_await carry_out(id, std::move(commit), *change, *then);
         if (done) co_return finish(id, *change, last);
-        if (done.error().reason != "log_moved" || tries == kTries) co_return done.error();
+        if (!is_outdated(done.error()) || tries == kTries) co_return done.error();
         co_await until_it_shows(tries);
     }
 }

@@ -376,6 +376,29 @@ class Replies(MailCase):
         self.client.delete(f"/v1/sessions/{b}")
         self.said(a, "b is gone")
 
+    def test_whoever_is_deleted_meanwhile_does_not_end_the_senders_run(self):
+        # known only at the commit, when both go to the disk together
+        pairs = 12
+
+        def work(start, act):
+            client = self.server.client()
+            start.wait()
+            act(client)
+
+        for number in range(8):
+            start = threading.Barrier(2 * pairs)
+            ended, joins = [], []
+            for pair in range(pairs):
+                task = f"of-{number}-{pair}"
+                asked = self.client.start(alias="b", agent="mute", task_id=task)["id"]
+                joins.append(self.background(work, start, lambda client, asked=asked:
+                                             client.delete(f"/v1/sessions/{asked}")))
+                joins.append(self.background(work, start, lambda client, task=task: ended.append(
+                    client.post("/v1/sessions?wait=10s", {"agent": "a", "task_id": task, "message": "ask b"}))))
+            for join in joins:
+                join()
+            self.assertEqual([answer["outcome"]["status"] for answer in ended], ["completed"] * pairs)
+
     def test_a_circle_of_waits_is_refused(self):
         # design 10: a wait that would close a circle is refused at once
         one = self.client.start(alias="one", agent="a")["id"]
