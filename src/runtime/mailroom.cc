@@ -14,13 +14,8 @@ namespace {
 
 constexpr int kMailTries = 1000;  // a log that moves so often is moved by a fault of ours
 
-// Planned on what does not hold any more: it can be planned again. Whoever was deleted meanwhile
-// shows as such soon.
-bool moved(const Result<Committed>& done, int tries) {
-    constexpr int kGoneTries = 20;
-    if (done) return false;
-    if (done.error().reason == "session_gone") return tries < kGoneTries;
-    return done.error().reason == "log_moved" && tries < kMailTries;
+bool can_be_planned_again(const Error& refusal, int tries) {
+    return is_outdated(refusal) && tries < kMailTries;
 }
 
 std::string stops_json(const std::vector<MailStop>& stops) {
@@ -48,6 +43,8 @@ Task<Result<Mailroom::Sent>> Mailroom::send(MailQuestion question,
     for (int tries = 0;; ++tries) {
         Commit commit;
         if (letter->from) {
+            const auto sender = parts_.store->load(letter->from->session_id);
+            if (!sender) co_return sender.error();
             Records records = sent_records(*letter);
             commit = make_commit(letter->from->session_id, std::nullopt, std::move(records));
         }
@@ -91,7 +88,7 @@ Task<Result<Mailroom::Sent>> Mailroom::send(MailQuestion question,
             }
             co_return sent;
         }
-        if (!moved(done, tries)) co_return done.error();
+        if (!can_be_planned_again(done.error(), tries)) co_return done.error();
         co_await until_it_shows(tries);
     }
 }
@@ -167,7 +164,7 @@ Task<Result<void>> Mailroom::commit(Plan plan) {
             then();
             co_return Result<void>();
         }
-        if (!moved(done, tries)) co_return done.error();
+        if (!can_be_planned_again(done.error(), tries)) co_return done.error();
         co_await until_it_shows(tries);
     }
 }
