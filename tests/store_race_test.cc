@@ -54,6 +54,28 @@ class StoreRaceTest : public ::testing::Test {
     std::string directory_;
 };
 
+TEST_F(StoreRaceTest, NothingFollowsADeletionThatIsOnItsWayToTheDisk) {
+    auto store = open();
+    IdSource ids(clock_, random_);
+    const SessionId id = create(*store, ids);
+    Records removed = plan_delete(**store->load(id))->session;
+    removed.emplace_back(SessionUpdated{});  // the deletion need not be the last word
+    std::promise<Result<Committed>> gone;
+    std::promise<Result<Committed>> late;
+    {
+        const Store::Hold together(*store, Store::Writer::store);
+        store->commit(make_commit(id, std::nullopt, removed),
+                      [&](Result<Committed> done) { gone.set_value(std::move(done)); });
+        store->commit(make_commit(id, std::nullopt, {SessionUpdated{}}),
+                      [&](Result<Committed> done) { late.set_value(std::move(done)); });
+    }
+    EXPECT_TRUE(gone.get_future().get());
+    const Result<Committed> refused = late.get_future().get();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().reason, "session_gone");
+    EXPECT_EQ(store->load(id).error().reason, "session_gone");
+}
+
 TEST_F(StoreRaceTest, HeldCommitsGoToTheDiskTogetherWhenTheyAreLetGo) {  // W2
     auto store = open();
     IdSource ids(clock_, random_);

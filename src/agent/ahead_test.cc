@@ -66,6 +66,7 @@ class AheadTest : public ::testing::Test {
         AgentRequest request;
         request.session = session_;
         request.go_on = true;
+        request.stop = stop_.get_token();
         boost::asio::co_spawn(loop_, agent_->respond(std::move(request)),
                               [this](const std::exception_ptr& thrown, TurnResult result) {
                                   if (thrown) std::rethrow_exception(thrown);
@@ -95,6 +96,7 @@ class AheadTest : public ::testing::Test {
     boost::asio::io_context loop_{1};
     std::unique_ptr<Agent> agent_;
     std::shared_ptr<DurableSession> session_;
+    std::stop_source stop_;
     std::optional<TurnResult> result_;
 };
 
@@ -163,6 +165,26 @@ TEST_P(PlanAgainTest, OneThatHasToPlanAgainWaitsForWhatItBeganWith) {
     let_go();
     ASSERT_TRUE(result_ && *result_) << (result_ ? result_->error().message : "nothing");
     EXPECT_EQ(outline(history_of(*session_)), "u:Go | a:hello");
+}
+
+TEST_F(AheadTest, WhoeverIsCancelledInTheLineOfWritersLeavesIt) {
+    const auto model = std::make_shared<ScriptedModel>(
+        std::vector{calls({{"c1", "one"}, {"c2", "two"}}), says("done")});
+    const Counted one = answering("one", "1");
+    const Counted two = answering("two", "2");
+    begin({.model = model, .tools = {one.tool, two.tool}});
+    let_go();  // the run
+    let_go();  // both calls are about to start
+    ASSERT_EQ(*one.calls + *two.calls, 2);
+    ASSERT_EQ(store_->waiting(), 1U) << "one result on its way, the other behind it";
+    stop_.request_stop();
+    work();
+    while (store_->waiting() > 0)
+        let_go();
+    ASSERT_TRUE(result_);
+    ASSERT_FALSE(*result_);
+    EXPECT_EQ(result_->error().kind, ErrorKind::cancelled);
+    EXPECT_TRUE(session_->refresh());
 }
 
 TEST_F(AheadTest, WhatIsLostTakesTheRunWithIt) {

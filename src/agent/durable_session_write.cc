@@ -49,6 +49,22 @@ RecordBody settled(const PendingCall& call, const ToolResult& result) {
     return PendingCompleted{call.pending_id, call.call_id, result, digest_of(result)};
 }
 
+// Whoever is cancelled while it waits throws, and must not be found in the line after that.
+class InLine {
+ public:
+    InLine(std::vector<asio::steady_timer*>& line, asio::steady_timer& one)
+        : line_(line), one_(one) {
+        line_.push_back(&one_);
+    }
+    InLine(const InLine&) = delete;
+    InLine& operator=(const InLine&) = delete;
+    ~InLine() { std::erase(line_, &one_); }
+
+ private:
+    std::vector<asio::steady_timer*>& line_;
+    asio::steady_timer& one_;
+};
+
 }  // namespace
 
 void DurableSession::fold_ahead(const Records& records) {
@@ -73,12 +89,11 @@ Result<void> DurableSession::put_back(Records kept, const std::optional<RunId>& 
 
 // Calls of one batch end side by side; their records go one after the other.
 Task<void> DurableSession::until_nobody_writes() {
+    asio::steady_timer turn(co_await asio::this_coro::executor);
+    turn.expires_at(asio::steady_timer::time_point::max());
     while (writing_) {
-        asio::steady_timer turn(co_await asio::this_coro::executor);
-        turn.expires_at(asio::steady_timer::time_point::max());
-        writers_.push_back(&turn);
+        const InLine place(writers_, turn);
         (void)co_await turn.async_wait(asio::as_tuple(asio::use_awaitable));
-        std::erase(writers_, &turn);
     }
 }
 

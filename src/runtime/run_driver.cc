@@ -245,7 +245,16 @@ void RunDriver::tell(const SharedReport& report, Seq as_of) {
 void RunDriver::tell(const SessionId& session, const RunId& run) {
     if (!waiters_.contains(run)) return;
     const Result<SharedReport> report = read_report(*parts_.store, session, run);
-    if (report && *report) tell(*report, std::numeric_limits<Seq>::max());
+    if (!report) return give_up_on(run, report.error());
+    if (*report) tell(*report, std::numeric_limits<Seq>::max());
+}
+
+void RunDriver::give_up_on(const RunId& run, const Error& error) {
+    const auto waiting = waiters_.extract(run);
+    for (const std::shared_ptr<Waiter>& waiter : waiting.mapped()) {
+        waiter->gone = error;
+        waiter->called.cancel();
+    }
 }
 
 Task<Result<SharedReport>> RunDriver::wait(SessionId session, RunId run, Seq after,
@@ -262,6 +271,7 @@ Task<Result<SharedReport>> RunDriver::wait(SessionId session, RunId run, Seq aft
     waiter->called.expires_after(time);
     (void)co_await waiter->called.async_wait(asio::as_tuple(asio::use_awaitable));
     if (waiter->report) co_return waiter->report;
+    if (waiter->gone) co_return *waiter->gone;
     const auto left = waiters_.find(run);
     if (left != waiters_.end()) {
         std::erase(left->second, waiter);

@@ -103,6 +103,7 @@ class RunDriver final {
         Seq after;
         boost::asio::steady_timer called;
         SharedReport report;
+        std::optional<Error> gone;  // there is no report any more
     };
 
     void start_queued();
@@ -113,6 +114,7 @@ class RunDriver final {
     // False: the log could not be told.
     Task<bool> fail(std::shared_ptr<DurableSession> session, Error error);
     void tell(const SharedReport& report, Seq as_of);
+    void give_up_on(const RunId& run, const Error& error);
 
     Parts parts_;
     Companions* companions_ = nullptr;

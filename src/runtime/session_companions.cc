@@ -91,14 +91,16 @@ bool changes_due(const Seen& records) {
 
 // ---- children -------------------------------------------------------------------------------
 
-Result<void> SessionCompanions::start_children(Work& work) {
+void SessionCompanions::start_children(Work& work) {
     for (const RecordBody* one : work.records) {
         const RecordBody& record = *one;
         std::optional<ChildWish> wish;
         CallId call;
+        PendingId waiting;
         if (const auto* pending = std::get_if<PendingCreated>(&record)) {
             if (pending->waits_for == WaitsFor::child) wish = read_wish(pending->metadata);
             call = pending->call_id;
+            waiting = pending->pending_id;
         } else if (const auto* done = std::get_if<ToolCompleted>(&record)) {
             if (work.is_result_of(*done, kStartSessionTool)) {
                 wish = read_wish(done->result.metadata);
@@ -106,9 +108,16 @@ Result<void> SessionCompanions::start_children(Work& work) {
             call = done->call_id;
         }
         if (!wish) continue;
-        if (Result<void> started = start_child(work, *wish, call); !started) return started;
+        const Result<void> started = start_child(work, *wish, call);
+        if (started) continue;
+        // It was deleted since the tool looked.
+        if (waiting.empty()) {
+            env_.log.warn("child.not_continued", {{"sessionId", wish->session_id.text()},
+                                                  {"error", started.error().message}});
+        } else {
+            take_back(work, waiting, started.error().message);
+        }
     }
-    return {};
 }
 
 Result<void> SessionCompanions::start_child(Work& work, const ChildWish& wish, const CallId& call) {
@@ -302,12 +311,13 @@ Result<Companions::Then> SessionCompanions::join(const SessionState& after, Comm
     work.records.reserve(commit.appends.front().records.size());
     for (const RecordBody& record : commit.appends.front().records)
         work.records.push_back(&record);
-    if (Result<void> started = start_children(work); !started) return started.error();
+    start_children(work);
     send_letters(work);
     if (Result<void> settled = settle_parent(work); !settled) return settled.error();
     queue_webhooks(work);
     start_next_run(work);
     Then then = finish(work);
+    if (after.deleted) return then;  // nothing comes behind that in its log
     std::ranges::move(work.more, std::back_inserter(commit.appends.front().records));
     return then;
 }

@@ -98,7 +98,7 @@ class SessionCompanions final : public Companions {
 
     void follow(const Followed& followed);
 
-    Result<void> start_children(Work& work);
+    void start_children(Work& work);
     Result<void> start_child(Work& work, const ChildWish& wish, const CallId& call);
     Result<void> settle_parent(Work& work);
     void start_next_run(Work& work);

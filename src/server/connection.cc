@@ -202,7 +202,7 @@ class StreamConnection final : public Connection {
             if (bad && bad != http::error::need_more) co_return co_await refuse(bad);
             if (parser.is_done()) co_return true;
             const auto [broken, bytes] =
-                co_await stream_.async_read_some(buffer.prepare(kBodyReadBytes), kAwait);
+                co_await stream_.async_read_some(buffer.prepare(kReadBytes), kAwait);
             if (broken) co_return false;
             buffer.commit(bytes);
         }
@@ -349,7 +349,6 @@ class StreamConnection final : public Connection {
     }
 
     static constexpr std::size_t kReadBytes = 8U << 10U;
-    static constexpr std::size_t kBodyReadBytes = 64U << 10U;
 
     std::shared_ptr<Wire> wire_;
     Stream stream_;

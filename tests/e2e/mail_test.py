@@ -376,28 +376,34 @@ class Replies(MailCase):
         self.client.delete(f"/v1/sessions/{b}")
         self.said(a, "b is gone")
 
-    def test_whoever_is_deleted_meanwhile_does_not_end_the_senders_run(self):
-        # known only at the commit, when both go to the disk together
-        pairs = 12
+    def at_once(self, acts):
+        """Each with a client of its own; what they gave back, in their order."""
+        start = threading.Barrier(len(acts))
+        answers = [None] * len(acts)
 
-        def work(start, act):
+        def go(number, act):
             client = self.server.client()
             start.wait()
-            act(client)
+            answers[number] = act(client)
+        for join in [self.background(go, number, act) for number, act in enumerate(acts)]:
+            join()
+        return answers
+
+    def test_whoever_is_deleted_meanwhile_does_not_end_the_senders_run(self):
+        # known only at the commit, when both go to the disk together
+        def remove(session):
+            return lambda client: client.delete(f"/v1/sessions/{session}")
+
+        def ask(task):
+            body = {"agent": "a", "task_id": task, "message": "ask b"}
+            return lambda client: client.post("/v1/sessions?wait=10s", body)
 
         for number in range(8):
-            start = threading.Barrier(2 * pairs)
-            ended, joins = [], []
-            for pair in range(pairs):
-                task = f"of-{number}-{pair}"
-                asked = self.client.start(alias="b", agent="mute", task_id=task)["id"]
-                joins.append(self.background(work, start, lambda client, asked=asked:
-                                             client.delete(f"/v1/sessions/{asked}")))
-                joins.append(self.background(work, start, lambda client, task=task: ended.append(
-                    client.post("/v1/sessions?wait=10s", {"agent": "a", "task_id": task, "message": "ask b"}))))
-            for join in joins:
-                join()
-            self.assertEqual([answer["outcome"]["status"] for answer in ended], ["completed"] * pairs)
+            tasks = [f"of-{number}-{pair}" for pair in range(12)]
+            asked = [self.client.start(alias="b", agent="mute", task_id=task)["id"] for task in tasks]
+            answers = self.at_once([remove(one) for one in asked] + [ask(task) for task in tasks])
+            ended = [answer["outcome"]["status"] for answer in answers[len(asked):]]
+            self.assertEqual(ended, ["completed"] * len(tasks))
 
     def test_a_circle_of_waits_is_refused(self):
         # design 10: a wait that would close a circle is refused at once

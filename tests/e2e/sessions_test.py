@@ -235,6 +235,16 @@ class Deleting(SessionCase):
         self.client.delete(f"/v1/sessions/{session}")
         stream.wait_for("session.deleted")
 
+    def test_whoever_waits_for_its_run_is_told_that_it_is_gone(self):
+        session = self.client.start()["id"]
+        answers = []
+        join = self.background(lambda: answers.append(self.server.client().post(
+            f"/v1/sessions/{session}/messages?wait=25s", {"content": "think"})))
+        self.client.wait_status(session, "running")
+        self.assert_status(self.client.delete(f"/v1/sessions/{session}"), 204)
+        join()
+        self.assert_problem(answers[0], 410, "session_gone")
+
     def test_its_alias_is_free_again(self):
         first = self.client.start(task_id=self.task, alias="again")["id"]
         self.client.delete(f"/v1/sessions/{first}")

@@ -37,8 +37,10 @@ Result<void> check_expected(const LogAppend& append, const Sequencer::End& end) 
 }
 
 bool deletes_session(const Records& records) {
-    const auto* deleted = std::get_if<SessionDeleted>(&records.back());
-    return deleted != nullptr && deleted->session_id.empty();
+    return std::ranges::any_of(records, [](const RecordBody& record) {
+        const auto* deleted = std::get_if<SessionDeleted>(&record);
+        return deleted != nullptr && deleted->session_id.empty();
+    });
 }
 
 }  // namespace
