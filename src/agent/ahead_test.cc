@@ -187,6 +187,32 @@ TEST_F(AheadTest, WhoeverIsCancelledInTheLineOfWritersLeavesIt) {
     EXPECT_TRUE(session_->refresh());
 }
 
+// After so many steps of the loop; the log says the same as the session, whenever it came.
+class CancelledAtTest : public AheadTest, public ::testing::WithParamInterface<int> {};
+
+INSTANTIATE_TEST_SUITE_P(Steps, CancelledAtTest, ::testing::Range(0, 40));
+
+TEST_P(CancelledAtTest, WhatTheSessionKnowsIsInTheLog) {
+    const auto model = std::make_shared<ScriptedModel>(
+        std::vector{calls({{"c1", "one"}, {"c2", "two"}}), says("done")});
+    begin({.model = model, .tools = {answering("one", "1").tool, answering("two", "2").tool}});
+    let_go();
+    let_go();
+    int steps = 0;
+    while (!result_ && steps < 400) {
+        if (steps++ == GetParam()) stop_.request_stop();
+        loop_.restart();
+        if (loop_.poll_one() == 0 && store_->waiting() > 0) store_->let_go();
+    }
+    ASSERT_TRUE(result_) << "hangs";
+    const SessionState known = session_->state();
+    ASSERT_TRUE(session_->refresh());
+    const SessionState& logged = **inner_.load(session_->id());
+    EXPECT_EQ(session_->state(), logged);
+    EXPECT_EQ(known.last_seq, logged.last_seq);
+    EXPECT_FALSE(logged.run_is_open()) << "what was cancelled says so, what was done is done";
+}
+
 TEST_F(AheadTest, WhatIsLostTakesTheRunWithIt) {
     const auto model = playing({says("hello")});
     begin({.model = model});

@@ -49,6 +49,20 @@ RecordBody settled(const PendingCall& call, const ToolResult& result) {
     return PendingCompleted{call.pending_id, call.call_id, result, digest_of(result)};
 }
 
+// Sets a flag, unless it came to what was expected before something was thrown.
+class Unless {
+ public:
+    explicit Unless(bool& flag) : flag_(flag) {}
+    Unless(const Unless&) = delete;
+    Unless& operator=(const Unless&) = delete;
+    ~Unless() { flag_ = flag_ || !happened_; }
+    void happened() { happened_ = true; }
+
+ private:
+    bool& flag_;
+    bool happened_ = false;
+};
+
 // Whoever is cancelled while it waits throws, and must not be found in the line after that.
 class InLine {
  public:
@@ -129,7 +143,9 @@ Task<Result<void>> DurableSession::write(Plan plan) {
             }
         }
         const std::size_t count = commit.appends.front().records.size();
+        Unless sent(stale_);  // cancelled here, it would know more than the log
         Result<Committed> done = co_await commit_async(*store_, std::move(commit));
+        sent.happened();
         if (done) {
             sent_ += count;
             if (then) then();
