@@ -181,28 +181,41 @@ double blocking_rate(World& world, FileStore& store, int threads, int commits) {
     return commits / seconds_since(start);
 }
 
+// The best of some rounds: what disturbs a machine only makes it slower.
+struct BestRates {
+    double bare = 0;
+    double store = 0;
+    void add(double bare_rate, double store_rate) {
+        bare = std::max(bare, bare_rate);
+        store = std::max(store, store_rate);
+    }
+};
+
+// In turns with the bare loop, as a disk may be twice as quick a second later.
 void bench_commits(const Sizes& sizes, std::vector<Figure>& figures) {
+    constexpr int kRounds = 2;
     const Directory directory;
     World world;
-    const double bare_64 = bare_rate(directory.sub("bare"), 64, sizes.commits);
-    const double bare_1 = bare_rate(directory.sub("bare"), 1, sizes.single_commits);
     const auto store = open_store(world, directory.sub("data"));
     (void)Writers(world, *store, 64, 1, sizes.commits / 4).run();  // warm up
-    const double rate_64 = Writers(world, *store, 64, 1, sizes.commits).run();
+    BestRates of_64;
+    BestRates of_1;
+    for (int round = 0; round < kRounds; ++round) {
+        const double bare_64 = bare_rate(directory.sub("bare"), 64, sizes.commits);
+        of_64.add(bare_64, Writers(world, *store, 64, 1, sizes.commits).run());
+        const double bare_1 = bare_rate(directory.sub("bare"), 1, sizes.single_commits);
+        of_1.add(bare_1, blocking_rate(world, *store, 1, sizes.single_commits));
+    }
     const double rate_deep = Writers(world, *store, 64, 2, sizes.commits).run();
     const double rate_threads = blocking_rate(world, *store, 64, sizes.commits);
-    const double rate_1 = blocking_rate(world, *store, 1, sizes.single_commits);
-    const double bare_64_after = bare_rate(directory.sub("bare"), 64, sizes.commits);
-    const double bare_1_after = bare_rate(directory.sub("bare"), 1, sizes.single_commits);
-    const double best_64 = std::max(bare_64, bare_64_after);
-    const double best_1 = std::max(bare_1, bare_1_after);
     figures.push_back(
-        {"store", "commits, 64 writers", rate_64, "1/s", best_64, Goal::at_least, 0.8});
-    figures.push_back({"store", "commits, 64 writers, 2 in flight each", rate_deep, "1/s", best_64,
-                       Goal::none, 0});
+        {"store", "commits, 64 writers", of_64.store, "1/s", of_64.bare, Goal::at_least, 0.8});
+    figures.push_back({"store", "commits, 64 writers, 2 in flight each", rate_deep, "1/s",
+                       of_64.bare, Goal::none, 0});
     figures.push_back(
-        {"store", "commits, 64 blocking threads", rate_threads, "1/s", best_64, Goal::none, 0});
-    figures.push_back({"store", "commits, 1 writer", rate_1, "1/s", best_1, Goal::at_least, 0.8});
+        {"store", "commits, 64 blocking threads", rate_threads, "1/s", of_64.bare, Goal::none, 0});
+    figures.push_back(
+        {"store", "commits, 1 writer", of_1.store, "1/s", of_1.bare, Goal::at_least, 0.8});
 }
 
 // The records of a session that waits for a deploy, as one commit.
