@@ -60,17 +60,20 @@ TEST_F(StoreRaceTest, NothingFollowsADeletionThatIsOnItsWayToTheDisk) {
     const SessionId id = create(*store, ids);
     Records removed = plan_delete(**store->load(id))->session;
     removed.emplace_back(SessionUpdated{});  // the deletion need not be the last word
-    std::promise<Result<Committed>> gone;
-    std::promise<Result<Committed>> late;
+    std::vector<std::future<Result<Committed>>> ends;
     {
         const Store::Hold together(*store, Store::Writer::store);
-        store->commit(make_commit(id, std::nullopt, removed),
-                      [&](Result<Committed> done) { gone.set_value(std::move(done)); });
-        store->commit(make_commit(id, std::nullopt, {SessionUpdated{}}),
-                      [&](Result<Committed> done) { late.set_value(std::move(done)); });
+        for (const Records& records : {removed, Records{SessionUpdated{}}}) {
+            std::promise<Result<Committed>> promise;
+            ends.push_back(promise.get_future());
+            store->commit(make_commit(id, std::nullopt, records),
+                          [promise = std::move(promise)](Result<Committed> done) mutable {
+                              promise.set_value(std::move(done));
+                          });
+        }
     }
-    EXPECT_TRUE(gone.get_future().get());
-    const Result<Committed> refused = late.get_future().get();
+    EXPECT_TRUE(ends.front().get());
+    const Result<Committed> refused = ends.back().get();
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().reason, "session_gone");
     EXPECT_EQ(store->load(id).error().reason, "session_gone");

@@ -79,6 +79,7 @@ class RunDriver final {
     void forget_idle() { cache_.erase_unused(); }
 
     // When the run has ended or parked, by a record behind `after`; nothing when the time is over.
+    //   not_found  session_gone: it was deleted meanwhile
     Task<Result<SharedReport>> wait(SessionId session, RunId run, Seq after, Milliseconds time);
     // For runs that end without being driven.
     void tell(const SessionId& session, const RunId& run);

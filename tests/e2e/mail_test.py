@@ -416,13 +416,9 @@ class Replies(MailCase):
         kit.wait_until(lambda: "answer it first" in (self.client.last_words(b) or ""), "the refusal")
 
     def go_at_once(self, orders):
-        start = threading.Barrier(len(orders))
-
-        def go(session, order):
-            start.wait()
-            self.server.client().post(f"/v1/sessions/{session}/messages", {"content": order})
-        for join in [self.background(go, session, order) for session, order in orders]:
-            join()
+        def send(session, order):
+            return lambda client: client.post(f"/v1/sessions/{session}/messages", {"content": order})
+        self.at_once([send(session, order) for session, order in orders])
 
     @every([("two", ("go", "ask back")), ("three", ("go", "go", "go"))])
     def test_those_who_ask_each_other_at_once_all_come_to_an_end(self, orders):
