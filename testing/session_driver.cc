@@ -78,6 +78,7 @@ CallSpec any_spec(SeededRandom& rng) {
     spec.approval = one_in(rng, 4);
     spec.local = one_in(rng, 8);
     spec.ask = spec.local && one_in(rng, 2);
+    spec.again = spec.local && one_in(rng, 2);
     return spec;
 }
 
@@ -358,7 +359,9 @@ Result<Records> SessionDriver::end_tool(const CallId& call, const Settlement& ho
 }
 
 Result<Records> SessionDriver::start_async(const CallSpec& spec) {
-    const auto call = std::ranges::find(state_.calls, CallPhase::requested, &TurnCall::phase);
+    const auto call = std::ranges::find_if(state_.calls, [](const TurnCall& one) {
+        return one.phase == CallPhase::requested || one.phase == CallPhase::approved;
+    });
     if (!state_.run_is_open() || state_.is_parked() || call == state_.calls.end()) {
         return not_now("no call to start");
     }
@@ -387,6 +390,7 @@ PendingCreated SessionDriver::pending_of(const TurnCall& call, const CallSpec& s
     if (spec.timeout) created.expires_at = clock_.now() + *spec.timeout;
     if (spec.local) created.local_boot = boot_;
     created.ask_if_unknown = spec.ask;
+    created.repeat_if_unknown = spec.again;
     return created;
 }
 

@@ -38,7 +38,8 @@ struct CallSpec {
     std::optional<Milliseconds> timeout = limits::kCallTimeout;  // absent: never
     bool approval = false;                                       // a person decides before it runs
     bool local = false;                                          // runs inside this process
-    bool ask = false;  // a person says how it went if that process dies
+    bool ask = false;    // a person says how it went if that process dies
+    bool again = false;  // it runs again if that process dies
 };
 
 class SessionDriver final {

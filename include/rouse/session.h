@@ -76,6 +76,7 @@ class Session {
         PendingToolCall call;
         bool local = false;           // as ToolSpec::local
         bool ask_if_unknown = false;  // as ToolAnnotations::ask_if_unknown
+        bool may_run_again = false;   // after a crash
     };
     virtual Task<Result<std::vector<PendingId>>> calls_pending(std::vector<Starting> calls);
     struct Started {

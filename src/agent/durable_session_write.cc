@@ -308,6 +308,7 @@ Task<Result<std::vector<PendingId>>> DurableSession::calls_pending(std::vector<S
         PendingCreated record = created(starting.call, now());
         if (starting.local) record.local_boot = boot_;
         record.ask_if_unknown = starting.local && starting.ask_if_unknown;
+        record.repeat_if_unknown = starting.local && starting.may_run_again;
         ids.push_back(record.pending_id);
         records.emplace_back(std::move(record));
     }

@@ -179,7 +179,7 @@ Task<Result<void>> ToolCaller::make_calls_pending(std::vector<BatchCall*> calls)
         suspend.timeout = spec.timeout;
         const bool asks =
             spec.annotations.ask_if_unknown.value_or(settings_.options.ask_if_unknown);
-        starting.push_back({make_pending(*call, suspend), spec.local, asks});
+        starting.push_back({make_pending(*call, suspend), spec.local, asks, may_run_again(spec)});
     }
     const Result<std::vector<PendingId>> made =
         co_await session_->calls_pending(std::move(starting));

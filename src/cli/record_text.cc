@@ -98,7 +98,7 @@ struct Describe {
         return with(r.call_id.text, r.reason);
     }
     std::string operator()(const PendingApproved& r) const {
-        return with(r.call_id.text, r.input.text());
+        return with(with(r.call_id.text, r.reason), r.input.text());
     }
     std::string operator()(const TokenMinted& r) const {
         return r.token_id.text() + until(r.expires_at);

@@ -190,6 +190,7 @@ struct Folder {
         call.webhook_secret_env = r.webhook_secret_env;
         call.local_boot = r.local_boot;
         call.ask_if_unknown = r.ask_if_unknown;
+        call.repeat_if_unknown = r.repeat_if_unknown;
         state.pending.push_back(std::move(call));
         set_phase(state, r.call_id, CallPhase::pending);
     }
@@ -247,6 +248,8 @@ struct Folder {
         if (call == nullptr) return;
         call->approved = true;
         set_phase(state, r.call_id, CallPhase::approved);
+        const auto again = std::ranges::find(state.calls, r.call_id, &TurnCall::call_id);
+        if (again != state.calls.end() && !r.reason.empty()) ++again->repeats;
     }
 
     void operator()(const TokenMinted& r) const {

@@ -411,6 +411,7 @@ struct PendingCreated {
     std::string webhook_secret_env;  // the name of the variable, never the secret
     BootId local_boot;               // set while the call runs inside this very process
     bool ask_if_unknown = false;     // a person says how it went if that process dies
+    bool repeat_if_unknown = false;  // it runs again if that process dies
     ROUSE_RECORD(PendingCreated, "pending.created");
     static constexpr auto fields() {
         using S = PendingCreated;
@@ -423,7 +424,8 @@ struct PendingCreated {
             field("input_digest", &S::input_digest), field("input", &S::input),
             field("expires_at", &S::expires_at), field("webhook_url", &S::webhook_url),
             field("webhook_secret_env", &S::webhook_secret_env),
-            field("local_boot", &S::local_boot), field("ask_if_unknown", &S::ask_if_unknown));
+            field("local_boot", &S::local_boot), field("ask_if_unknown", &S::ask_if_unknown),
+            field("repeat_if_unknown", &S::repeat_if_unknown));
     }
 };
 
@@ -532,17 +534,20 @@ struct PendingCancelled {
     }
 };
 
-// A person let the call run: it runs when the turn goes on, with the edited input if there is one.
+// The call runs when the turn goes on: a person let it, with the edited input if there is one, or
+// the process died under it and it may run again.
 struct PendingApproved {
     PendingId pending_id;
     CallId call_id;
     std::string input_digest;
-    RawJson input;  // only when the person changed it
+    RawJson input;       // only when the person changed it
+    std::string reason;  // process_restart; absent: a person said so
     ROUSE_RECORD(PendingApproved, "pending.approved");
     static constexpr auto fields() {
         using S = PendingApproved;
         return std::tuple(required("pending_id", &S::pending_id), required("call_id", &S::call_id),
-                          required("input_digest", &S::input_digest), field("input", &S::input));
+                          required("input_digest", &S::input_digest), field("input", &S::input),
+                          field("reason", &S::reason));
     }
 };
 

@@ -1,5 +1,7 @@
 #include "domain/recovery_plan.h"
 
+#include <algorithm>
+
 #include "base/digest.h"
 #include "base/limits.h"
 #include "domain/fold.h"
@@ -39,13 +41,24 @@ RecordBody interrupted(const SessionState& state, InterruptReason reason) {
     return RunInterrupted{state.run->run_id, reason, exhausted, {}};
 }
 
+// A call that takes its process along each time is given up at last.
+bool may_repeat(const SessionState& state, const PendingCall& call) {
+    const auto known = std::ranges::find(state.calls, call.call_id, &TurnCall::call_id);
+    return call.repeat_if_unknown && known != state.calls.end() &&
+           known->repeats < limits::kInterruptionsInARow;
+}
+
 // No lease survives the process that gave it, nor does a call that ran inside that process.
-Records release_calls(const SessionState& state, const BootId& boot) {
+Records release_calls(const SessionState& state, const BootId& boot, Timestamp now) {
     Records records;
     for (const PendingCall& call : state.pending) {
         if (!is_open(call.status)) continue;
         const bool lost = !call.local_boot.empty() && call.local_boot != boot;
-        if (lost && call.ask_if_unknown) {
+        if (lost && may_repeat(state, call)) {
+            if (call.expires_at && *call.expires_at <= now) continue;  // due like any other
+            records.emplace_back(PendingApproved{
+                call.pending_id, call.call_id, call.input_digest, {}, "process_restart", {}});
+        } else if (lost && call.ask_if_unknown) {
             PendingWaiting asks{call.pending_id, "outcome_unknown", {}, {}, {}, {}, {}, {}};
             asks.prompt = lost_call_question(call.tool);
             records.emplace_back(std::move(asks));
@@ -64,7 +77,7 @@ Records release_calls(const SessionState& state, const BootId& boot) {
 }
 
 RecoveryPlan recover_parked(Planner planner, const BootFacts& facts) {
-    planner.add(release_calls(planner.state(), facts.boot));
+    planner.add(release_calls(planner.state(), facts.boot, planner.now()));
     if (planner.state().open_calls() == 0 && !planner.empty()) {
         const Wait wait = *planner.state().run->wait;
         const RunId run = planner.state().run->run_id;
@@ -89,7 +102,7 @@ RecoveryPlan plan_recovery(const SessionState& state, const BootFacts& facts) {
     if (state.is_parked()) return recover_parked(std::move(planner), facts);
     if (state.run->boot_id == facts.boot) return planner.finish(RecoveryAction::none);
 
-    planner.add(release_calls(state, facts.boot));
+    planner.add(release_calls(state, facts.boot, planner.now()));
     if (state.run->resume_unapplied) {
         planner.add({RunRedriven{state.run->run_id, facts.boot, {}}});
         return planner.finish(RecoveryAction::redriven);

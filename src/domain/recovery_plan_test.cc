@@ -125,6 +125,14 @@ void local_that_asks_started(SessionDriver& d) {
     d.commit(d.say(1));
     d.commit(d.start_async(CallSpec{.local = true, .ask = true}));
 }
+void parked_on_local_that_repeats(SessionDriver& d) {
+    d.begin({CallSpec{.local = true, .ask = true, .again = true}});
+}
+void local_that_repeats_started(SessionDriver& d) {
+    d.begin();
+    d.commit(d.say(1));
+    d.commit(d.start_async(CallSpec{.local = true, .again = true}));
+}
 void parked_on_local_and_other(SessionDriver& d) {
     d.begin({CallSpec{.local = true}, CallSpec{}});
 }
@@ -301,6 +309,24 @@ INSTANTIATE_TEST_SUITE_P(
                      Action::parked,
                      {"pending.waiting", "token.minted", "run.waiting"},
                      SessionStatus::waiting},
+        RecoveryCase{"ParkedOnLocalThatRepeats",
+                     parked_on_local_that_repeats,
+                     0ms,
+                     Action::resumed,
+                     {"pending.approved", "token.consumed", "run.resumed"},
+                     SessionStatus::running},
+        RecoveryCase{"ParkedOnLocalThatRepeatsTooLate",
+                     parked_on_local_that_repeats,
+                     24h,
+                     Action::resumed,
+                     {"pending.expired", "token.consumed", "run.resumed"},
+                     SessionStatus::running},
+        RecoveryCase{"LocalThatRepeatsNotParked",
+                     local_that_repeats_started,
+                     0ms,
+                     Action::interrupted,
+                     {"pending.approved", "run.interrupted", "status.derived"},
+                     SessionStatus::interrupted_startup},
         RecoveryCase{"ParkedOnLocalAndOther",
                      parked_on_local_and_other,
                      0ms,
@@ -407,6 +433,31 @@ TEST(RecoveryPlanTest, CallsThatHadStartedStayAsTheyAre) {
 TEST(RecoveryPlanTest, ACallInsideTheDeadProcessEndsAsUnknown) {
     SessionDriver driver(1);
     parked_on_local(driver);
+    driver.commit(driver.restart());
+    EXPECT_EQ(driver.transcript().entries().back().parts.at(0).result,
+              error_result("interrupted, outcome unknown"));
+}
+
+TEST(RecoveryPlanTest, ACallInsideTheDeadProcessThatMayRunAgainDoesSo) {
+    SessionDriver driver(1);
+    local_that_repeats_started(driver);
+    driver.commit(driver.restart());
+    EXPECT_EQ(driver.state().calls.at(0).phase, CallPhase::approved);
+    driver.commit(driver.go_on());
+    EXPECT_EQ(driver.state().calls.at(0).phase, CallPhase::approved);
+    EXPECT_FALSE(driver.transcript().entries().back().parts.at(0).result);
+}
+
+TEST(RecoveryPlanTest, ACallThatTakesItsProcessAlongEachTimeIsGivenUp) {
+    constexpr CallSpec kAgain{.local = true, .again = true};
+    SessionDriver driver(1);
+    driver.begin({kAgain});
+    for (std::uint32_t death = 0; death < limits::kInterruptionsInARow; ++death) {
+        driver.commit(driver.restart());
+        ASSERT_EQ(driver.state().calls.at(0).phase, CallPhase::approved) << death;
+        ASSERT_TRUE(driver.commit(driver.start_async(kAgain)));
+        ASSERT_TRUE(driver.commit(driver.park({})));
+    }
     driver.commit(driver.restart());
     EXPECT_EQ(driver.transcript().entries().back().parts.at(0).result,
               error_result("interrupted, outcome unknown"));

@@ -62,6 +62,7 @@ struct PendingCall {
     std::string webhook_secret_env;
     BootId local_boot;
     bool ask_if_unknown = false;
+    bool repeat_if_unknown = false;
     bool warned = false;  // that its time is nearly over
     std::string digest;   // of what settled it
     bool approved = false;
@@ -82,8 +83,8 @@ struct PendingCall {
             field("webhook_url", &S::webhook_url),
             field("webhook_secret_env", &S::webhook_secret_env),
             field("local_boot", &S::local_boot), field("ask_if_unknown", &S::ask_if_unknown),
-            field("warned", &S::warned), field("digest", &S::digest),
-            field("approved", &S::approved));
+            field("repeat_if_unknown", &S::repeat_if_unknown), field("warned", &S::warned),
+            field("digest", &S::digest), field("approved", &S::approved));
     }
 };
 
@@ -224,11 +225,12 @@ struct TurnCall {
     CallId call_id;
     std::string tool;
     CallPhase phase = CallPhase::requested;
+    std::uint32_t repeats = 0;  // as processes died under it
     friend bool operator==(const TurnCall&, const TurnCall&) = default;
     static constexpr auto fields() {
         using S = TurnCall;
         return std::tuple(required("call_id", &S::call_id), field("tool", &S::tool),
-                          required("phase", &S::phase));
+                          required("phase", &S::phase), field("repeats", &S::repeats));
     }
 };
 

@@ -314,7 +314,7 @@ Result<SettlePlan> plan_decide(const SessionState& state, const PendingId& pendi
     if (wait_is_over(state, now)) return not_waiting(PendingStatus::expired);
     SettlePlan plan;
     plan.records.emplace_back(
-        PendingApproved{call->pending_id, call->call_id, digest, decision.input, {}});
+        PendingApproved{call->pending_id, call->call_id, digest, decision.input, {}, {}});
     finish_settle(state, ResumeReason::result, boot, plan);
     return plan;
 }

@@ -11,7 +11,7 @@ from kit import calls, on_result, on_user, says
 SLOW = "echo run >> {0}/{1}; until test -e {0}/go; do sleep 0.02; done; echo finished"
 START = 'cat > {0}/told; printenv ROUSE_PENDING_ID ROUSE_CALLBACK_URL > {0}/env; echo \'{1}\'; exit {2}'
 STARTED = {"externalRef": "job-7", "estimatedDuration": 9000, "output": "Queued as job-7"}
-NAMES = ("slow", "asks", "checked", "brief", "failing", "job", "broken_job", "stuck_job")
+NAMES = ("slow", "asks", "again", "checked", "brief", "failing", "job", "broken_job", "stuck_job")
 
 
 class DetachCase(kit.Case):
@@ -32,6 +32,7 @@ class DetachCase(kit.Case):
 
         slow = [program(name, SLOW.format(cls.place, name), detach_after="100ms", **more) for name, more in (
             ("slow", {}), ("asks", {"on_unknown": "ask"}), ("brief", {"timeout": "400ms"}),
+            ("again", {"idempotent": True, "on_unknown": "ask"}),
             ("checked", {"result_schema": {"type": "object"}}))]
         failing = f"until test -e {cls.place}/go; do sleep 0.02; done; echo no such branch >&2; exit 3"
         start = START.format(cls.place, json.dumps(STARTED), 0)
@@ -149,6 +150,28 @@ class Detaching(DetachCase):
         self.assert_status(self.client.result(pending, "it did"), 200)
         self.assertEqual(self.words(session), "it did")
         self.assertEqual(self.runs("asks"), 1)
+
+    def test_kill_9_and_a_call_that_may_run_again_does_so(self):
+        # design 8: it is repeated only if its tool says that this is safe
+        session, first = self.suspend("again")
+        self.restart()
+        kit.wait_until(lambda: self.runs("again") == 2, "the program to start again")
+        self.assertNotIn("outcome unknown", json.dumps(self.client.log(session)))
+        approved = [r for r in self.client.log(session) if r["kind"] == "pending.approved"]
+        self.assertEqual([(r["pending_id"], r["reason"]) for r in approved], [(first, "process_restart")])
+        kit.wait_until(lambda: self.client.session(session)["pending"], "it to detach again")
+        self.restart()
+        kit.wait_until(lambda: self.runs("again") == 3, "the program to start a third time")
+        self.finish()
+        self.assertEqual(self.words(session).strip(), "finished")
+
+    def test_kill_9_before_a_call_that_may_run_again_was_detached(self):
+        session = self.client.start("use again", wait=None)["id"]
+        kit.wait_until(lambda: self.runs("again"), "the program to start")
+        self.restart()
+        kit.wait_until(lambda: self.runs("again") == 2, "the program to start again")
+        self.finish()
+        self.assertEqual(self.words(session).strip(), "finished")
 
     def test_kill_9_before_it_was_detached(self):
         # The process dies while the turn still holds the call.

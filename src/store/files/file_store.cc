@@ -278,9 +278,8 @@ void FileStore::apply(Batch& batch, const JournalPosition& position) {
             ROUSE_CHECK(open.has_value(), "a log was closed under a commit to it");
             table_.append_tail(**open, bytes.substr(part.lines_at, part.lines_bytes));
             Seq seq = part.first;
-            for (RecordBody& body : part.records) {
-                table_.fold_into(**open, Record{seq++, part.at, std::move(body)});
-            }
+            for (const RecordBody& body : part.records)
+                table_.fold_into(**open, RecordView(seq++, part.at, body));
             (*open)->tip = part.tip;
         }
     }

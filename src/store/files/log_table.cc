@@ -165,7 +165,7 @@ Result<bool> LogTable::file_is_missing(const SessionId& id) {
     return !status;
 }
 
-void LogTable::fold_into(OpenLog& log, const Record& record) {
+void LogTable::fold_into(OpenLog& log, const RecordView& record) {
     fold(log.state.change(), record);
     mark_changed(log);
     if (const auto* created = std::get_if<PendingCreated>(&record.body)) {

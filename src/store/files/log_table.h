@@ -56,7 +56,7 @@ class LogTable {
     Result<bool> file_is_missing(const SessionId& id);
 
     // Folds one record behind the end of an open log. The caller appends its line to the tail.
-    void fold_into(OpenLog& log, const Record& record);
+    void fold_into(OpenLog& log, const RecordView& record);
     // For a log whose tail was refilled by hand: its row is computed anew when somebody asks.
     void mark_changed(OpenLog& log);
 
