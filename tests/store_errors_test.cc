@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "testing/forwarding_fs.h"
 #include "testing/store_checks.h"
 #include "testing/store_workload.h"
 
@@ -257,6 +258,52 @@ TEST_F(FullDiskTest, AcceptsAgainOnceThereIsRoom) {
     const std::unique_ptr<CrashingFs> disk = cut_power(fs_, cut_outcomes()[0], 1);
     StoreWorld after = world_.fork();
     EXPECT_EQ(check_disk(after, *disk, Depth::go_round), Problems());
+}
+
+// ---- no descriptor left ---------------------------------------------------------------------
+
+class CrowdedFs : public ForwardingFs {
+ public:
+    using ForwardingFs::ForwardingFs;
+    Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
+        if (crowded) return too_many();
+        return ForwardingFs::open(path, mode);
+    }
+    Result<void> sync_directory(const std::string& path) override {
+        return crowded ? too_many() : ForwardingFs::sync_directory(path);
+    }
+    Result<void> sync_file_system(const std::string& path) override {
+        return crowded ? too_many() : ForwardingFs::sync_file_system(path);
+    }
+
+    bool crowded = false;
+
+ private:
+    static Error too_many() { return {ErrorKind::io, "too_many_files", "open: too many"}; }
+};
+
+TEST(CrowdedTest, WhatNeedsADescriptorIsTriedAgain) {
+    CrashingFs disk;
+    CrowdedFs fs(disk);
+    StoreWorld world;
+    StoreProcess process(world, fs, BootId("boot_1"));
+    const SessionId id("sess_a");
+    ASSERT_TRUE(process.open() && process.recover() && process.create(id));
+    fs.crowded = true;
+    EXPECT_EQ(process.files().checkpoint().error().reason, "too_many_files");
+    Result<Committed> last;
+    for (int i = 0; i < 100 && (i == 0 || last); ++i)
+        last = process.update(id, std::string(700, 'x'));
+    ASSERT_FALSE(last) << "there was a segment for all of them";
+    EXPECT_EQ(last.error().reason, "too_many_files");
+    EXPECT_TRUE(process.store().health().accepting);
+    fs.crowded = false;
+    EXPECT_TRUE(process.update(id, "there is room again"));
+    EXPECT_TRUE(process.files().checkpoint());
+    EXPECT_EQ(world.ledger.compare(process.store()), Problems());
+    const std::unique_ptr<CrashingFs> after_a_cut = cut_power(disk, cut_outcomes()[0], 1);
+    StoreWorld after = world.fork();
+    EXPECT_EQ(check_disk(after, *after_a_cut, Depth::go_round), Problems());
 }
 
 // ---- short counts ---------------------------------------------------------------------------

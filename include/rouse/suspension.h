@@ -25,6 +25,15 @@ template <>
 inline constexpr std::string_view kEnumNames<SuspendReason>[] = {"input_required", "auth_required",
                                                                  "approval_required"};
 
+// How the outside answers a tool's calls and hears of them, where there is a server for it. The log
+// keeps it with each call, whatever becomes of the tool.
+struct Callback {
+    bool by_id = false;            // whoever was told the pending id may settle the call with it
+    std::string secret_env = {};   // names the variable with the secret that signs, both ways
+    std::string webhook_url = {};  // told when somebody else settles the call
+    friend bool operator==(const Callback&, const Callback&) = default;
+};
+
 // A tool call whose result somebody else has. `metadata` is JSON as the tool gave it: numbers keep
 // their digits, and no type of the tool's own survives.
 struct PendingToolCall {
@@ -38,6 +47,7 @@ struct PendingToolCall {
         {};  // with a durable session: leads to this call without the session's id
     WaitsFor waits_for = WaitsFor::external;
     std::int64_t timeout_ms = 0;  // 0: waits for ever
+    Callback callback = {};       // for the log, not for whoever gets the suspension
     Extra extra = {};
     friend bool operator==(const PendingToolCall&, const PendingToolCall&) = default;
     static constexpr auto fields() {

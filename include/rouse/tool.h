@@ -74,6 +74,7 @@ struct ToolSpec {
     bool async = false;
     bool local = false;  // what it starts runs in this process: after a crash nobody will answer
     std::optional<Milliseconds> timeout = {};
+    Callback callback = {};
 };
 
 struct ToolCall {

@@ -67,7 +67,8 @@ Task<void> run_locked(std::shared_ptr<const AgentSettings> settings,
         }
         guard = *std::move(locked);
     }
-    controls->result = co_await run_turn(std::move(settings), std::move(controls->request));
+    controls->result =
+        co_await run_turn(std::move(settings), std::move(controls->request), &controls->too_late);
 }
 
 Error reentrant(const SessionId& id) {
@@ -105,9 +106,7 @@ Task<TurnResult> run_controlled(std::shared_ptr<const AgentSettings> settings,
     co_await asio::co_spawn(strand, std::move(turn), token);
     TurnResult& result = controls->result;
     if (!result && result.error().kind == ErrorKind::cancelled && controls->too_late) {
-        result.error().kind = ErrorKind::timeout;
-        result.error().reason = "time_limit";
-        result.error().message = "the call took longer than its time_limit";
+        static_cast<Error&>(result.error()) = time_limit_reached();  // it had not begun
     }
     co_return std::move(result);
 }
@@ -123,7 +122,8 @@ class Agent::Shared {
             Result<SchemaCheck> schema = SchemaCheck::compile(tool->spec().parameters);
             if (!schema) {
                 settings->mistake = schema.error();
-                settings->mistake->message = tool->spec().name + ": " + schema.error().message;
+                settings->mistake->message =
+                    "parameters of tool " + tool->spec().name + ": " + schema.error().message;
                 continue;
             }
             settings->tools.push_back({tool, *std::move(schema)});

@@ -297,6 +297,9 @@ PendingCreated DurableSession::created(const PendingToolCall& call, Timestamp at
     record.metadata = call.metadata;
     record.input_digest = digest_of_input(call.input);
     if (!is_written(call)) record.input = call.input;
+    record.by_id = call.callback.by_id;
+    record.webhook_url = call.callback.webhook_url;
+    record.webhook_secret_env = call.callback.secret_env;
     if (call.timeout_ms > 0) record.expires_at = at + Milliseconds(call.timeout_ms);
     return record;
 }
@@ -343,10 +346,12 @@ Task<Result<ToolResult>> DurableSession::call_ended(CallId call, ToolResult resu
     }
     bool ours = true;
     const Plan plan = [&](const SessionState& state) -> Result<Records> {
-        const auto mine = std::ranges::find_if(state.pending, [&](const PendingCall& one) {
+        // The latest: an earlier message of the run may have used the same id.
+        const auto latest = std::views::reverse(state.pending);
+        const auto mine = std::ranges::find_if(latest, [&](const PendingCall& one) {
             return one.call_id == call && one.run_id == run_ && !one.approved;
         });
-        if (mine == state.pending.end()) return Records{ToolCompleted{call, result}};
+        if (mine == latest.end()) return Records{ToolCompleted{call, result}};
         ours = is_open(mine->status);
         return ours ? Records{settled(*mine, result)} : Records{};
     };

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/schema_check.h"
+#include "base/schema_check.h"
 #include "rouse/suspension.h"
 #include "rouse/tool.h"
 

@@ -130,7 +130,7 @@ bool ToolCaller::settle_early(BatchCall& call) const {
         call.result = error_result("there is no tool named " + call.name);
         return true;
     }
-    if (const Result<void> fits = checked->schema.check(call.input); !fits) {
+    if (const Result<void> fits = checked->schema.check_object(call.input); !fits) {
         call.result =
             error_result("the input does not fit the tool's parameters: " + fits.error().message);
         return true;
@@ -179,7 +179,9 @@ Task<Result<void>> ToolCaller::make_calls_pending(std::vector<BatchCall*> calls)
         suspend.timeout = spec.timeout;
         const bool asks =
             spec.annotations.ask_if_unknown.value_or(settings_.options.ask_if_unknown);
-        starting.push_back({make_pending(*call, suspend), spec.local, asks, may_run_again(spec)});
+        PendingToolCall pending = make_pending(*call, suspend);
+        pending.callback = spec.callback;
+        starting.push_back({std::move(pending), spec.local, asks, may_run_again(spec)});
     }
     const Result<std::vector<PendingId>> made =
         co_await session_->calls_pending(std::move(starting));
@@ -244,8 +246,10 @@ Task<ToolOutcome> ToolCaller::call_tool(BatchCall& call) {
 
 void ToolCaller::make_call_pending(BatchCall& call, Suspend& suspend) const {
     call.phase = Phase::pending;
-    if (!suspend.timeout) suspend.timeout = settings_.find_tool(call.name)->tool->spec().timeout;
+    const ToolSpec& spec = settings_.find_tool(call.name)->tool->spec();
+    if (!suspend.timeout) suspend.timeout = spec.timeout;
     call.pending = make_pending(call, suspend);
+    call.pending->callback = spec.callback;
 }
 
 Task<Result<void>> ToolCaller::save_started(const BatchCall& call, Suspend suspend) {

@@ -35,7 +35,12 @@ TurnRunner::TurnRunner(std::shared_ptr<const AgentSettings> settings, AgentReque
       request_(std::move(request)),
       caller_(settings_->options.retry, request_.session.get()) {}
 
-Task<TurnResult> run_turn(std::shared_ptr<const AgentSettings> settings, AgentRequest request) {
+Error time_limit_reached() {
+    return {ErrorKind::timeout, "time_limit", "the call took longer than its time_limit"};
+}
+
+Task<TurnResult> run_turn(std::shared_ptr<const AgentSettings> settings, AgentRequest request,
+                          const bool* late) {
     TurnRunner turn(std::move(settings), std::move(request));
     Result<void> done;
     try {
@@ -47,6 +52,9 @@ Task<TurnResult> run_turn(std::shared_ptr<const AgentSettings> settings, AgentRe
         done = exception(thrown);
     } catch (...) {
         done = exception(std::runtime_error("something that is no std::exception"));
+    }
+    if (!done && done.error().kind == ErrorKind::cancelled && late != nullptr && *late) {
+        done = time_limit_reached();
     }
     if (!done && turn.has_begun()) {
         co_await asio::this_coro::reset_cancellation_state();

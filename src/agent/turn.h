@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "agent/model_call.h"
-#include "agent/schema_check.h"
 #include "agent/tool_batch.h"
+#include "base/schema_check.h"
 #include "rouse/agent.h"
 
 namespace rouse {
@@ -26,7 +26,10 @@ struct AgentSettings {
     const CheckedTool* find_tool(std::string_view name) const;
 };
 
-Task<TurnResult> run_turn(std::shared_ptr<const AgentSettings> settings, AgentRequest request);
+// `late` says, when the turn was stopped, that its time was over: that is the end of it.
+Task<TurnResult> run_turn(std::shared_ptr<const AgentSettings> settings, AgentRequest request,
+                          const bool* late = nullptr);
+Error time_limit_reached();
 
 class TurnRunner {
  public:

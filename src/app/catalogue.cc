@@ -57,6 +57,8 @@ ToolSpec spec_of(const ToolConfig& tool) {
     }
     spec.async = tool.async;
     spec.timeout = tool.timeout;
+    const bool leaves = tool.kind != ToolConfig::Kind::external;
+    spec.callback = {tool.async && leaves, tool.callback_secret.variable, tool.webhook_url};
     return spec;
 }
 
@@ -152,8 +154,6 @@ struct Building {
         if (!tool.result_schema.empty()) {
             definition.result_schema = RawJson::trusted(tool.result_schema);
         }
-        definition.secret_env = tool.callback_secret.variable;
-        definition.webhook_url = tool.webhook_url;
         std::shared_ptr<Tool> made;
         switch (tool.kind) {
             case ToolConfig::Kind::http:

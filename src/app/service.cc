@@ -16,6 +16,7 @@
 #include "agent/store_async.h"
 #include "app/catalogue.h"
 #include "app/memory.h"
+#include "app/open_files.h"
 #include "base/digest.h"
 #include "runtime/outbox.h"
 #include "runtime/work_loop.h"
@@ -81,12 +82,17 @@ std::vector<WebhookEndpoint> endpoints_of(const Config& config) {
     return endpoints;
 }
 
-HttpLimits http_limits(const LimitsConfig& config) {
+HttpLimits http_limits(const LimitsConfig& config, Logger& log) {
     HttpLimits limits;
     limits.header_bytes = config.header_bytes;
     limits.header_fields = config.header_fields;
     limits.body_bytes = config.body_bytes;
-    limits.connections = config.connections;
+    limits.connections = connections_within(allow_open_files(), config.connections);
+    if (limits.connections < config.connections) {
+        log.warn("connections.limited", {{"connections", limits.connections},
+                                         {"wanted", config.connections},
+                                         {"by", "the limit of open files (ulimit -n)"}});
+    }
     limits.connections_per_address = config.connections_per_address;
     limits.header_time = std::chrono::ceil<std::chrono::seconds>(config.header_time);
     limits.request_time = std::chrono::ceil<std::chrono::seconds>(config.request_time);
@@ -138,13 +144,15 @@ class Service {
                 mail_planner_, hub_, metrics_, auth_, work_.get_executor(), options_.version,
                 [this](const std::string& name) { return secret(name); },
                 [this] { asio::post(work_, [this] { outbox_.wake(); }); }}),
-          http_(net_.get_executor(), api_, env_.log, http_limits(options_.config.limits)),
+          http_(net_.get_executor(), api_, env_.log, http_limits(options_.config.limits, env_.log)),
           signals_(net_, SIGTERM, SIGINT, SIGHUP) {}
 
     Result<void> run() {
         if (Result<void> secured = use_tls(options_.config.server); !secured) return secured;
         if (Result<void> opened = system_.open(); !opened) return opened;
         connect();
+        // Mistakes in it are found before anything is written.
+        if (Result<void> built = build(); !built) return built;
         const auto meet = [this](const SessionSummary& session) { coordinator_.meet(session); };
         Result<BootReport> boot =
             RecoveryManager(env_, *store_, &companions_).recover(boot_id_, meet);
@@ -157,9 +165,7 @@ class Service {
         ListenAddress bound = listen;
         bound.port = *port;
         url_ = (has_tls() ? "https://" : "http://") + bound.text();
-        const Result<Catalogue> catalogue = build_catalogue(options_.config, catalogue_parts());
-        if (!catalogue) return catalogue.error();
-        registry_.replace(*catalogue);
+        if (Result<void> built = build(); !built) return built;  // tools are told where we listen
         metrics_.recovered(boot_.waiting, boot_.expired, boot_.interrupted, boot_.to_drive.size());
         start_work();
         api_.set_ready(true);
@@ -185,6 +191,13 @@ class Service {
 
  private:
     std::string token_path() const { return options_.config.store.path + "/token"; }
+
+    Result<void> build() {
+        const Result<Catalogue> catalogue = build_catalogue(options_.config, catalogue_parts());
+        if (!catalogue) return catalogue.error();
+        registry_.replace(*catalogue);
+        return {};
+    }
 
     CatalogueParts catalogue_parts() {
         const std::string& configured = options_.config.server.public_url;

@@ -4,9 +4,10 @@
 // loses power. It offers what a durable store needs and nothing that hides an error.
 //
 // Paths are plain strings with '/'. Directories are made 0700, files 0600. Every failure is
-// ErrorKind::io with reason "disk_full" (ENOSPC, EDQUOT) or "io_error", but not_found for a missing
-// path; the message names operation and path. A sync never fails with "disk_full": what it should
-// have saved may be lost already, whatever room there is later.
+// ErrorKind::io with reason "disk_full" (ENOSPC, EDQUOT), "too_many_files" (EMFILE, ENFILE: nothing
+// was opened and nothing changed) or "io_error", but not_found for a missing path; the message
+// names operation and path. A sync never fails with "disk_full": what it should have saved may be
+// lost already, whatever room there is later.
 
 #include <cstdint>
 #include <memory>

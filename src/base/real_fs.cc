@@ -23,7 +23,9 @@ Error io_error(int code, std::string_view operation, const std::string& path) {
         std::string(operation) + " " + path + ": " + std::generic_category().message(code);
     if (code == ENOENT) return {ErrorKind::not_found, "no_such_file", std::move(message)};
     const bool full = code == ENOSPC || code == EDQUOT;
-    return {ErrorKind::io, full ? "disk_full" : "io_error", std::move(message)};
+    if (full) return {ErrorKind::io, "disk_full", std::move(message)};
+    const bool too_many = code == EMFILE || code == ENFILE;
+    return {ErrorKind::io, too_many ? "too_many_files" : "io_error", std::move(message)};
 }
 
 Error last_error(std::string_view operation, const std::string& path) {

@@ -282,6 +282,13 @@ INSTANTIATE_TEST_SUITE_P(
                     "object\n"
                     "rouse.toml:5:17: error: tools[0].result_schema: is not acceptable as JSON at "
                     "byte 1: incomplete JSON\n"},
+        MistakeCase{"SchemaThatIsNone",
+                    kExternal + "parameters = { type = \"objekt\" }\n"
+                                "result_schema = { \"$ref\" = \"#\" }\n",
+                    "rouse.toml:4:14: error: tools[0].parameters: is no JSON Schema: Unrecognised "
+                    "JSON type name 'objekt'\n"
+                    "rouse.toml:5:17: error: tools[0].result_schema: is no JSON Schema: it refers "
+                    "to itself without end\n"},
         MistakeCase{"SchemaOfAnotherType", kExternal + "parameters = [1]\n",
                     "rouse.toml:4:14: error: tools[0].parameters: expects a JSON Schema as a table "
                     "or as a string of JSON, got an array\n"},

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "base/schema_check.h"
 #include "config/forms.h"
 
 namespace rouse::config {
@@ -90,7 +91,13 @@ std::optional<std::string> read_object(const Value& value, Reading& reading,
 }  // namespace
 
 std::optional<std::string> SchemaForm::read(const Value& value, Reading& reading) {
-    return read_object(value, reading, expects(), "a JSON Schema must be a JSON object");
+    std::optional<std::string> json =
+        read_object(value, reading, expects(), "a JSON Schema must be a JSON object");
+    if (!json) return std::nullopt;
+    const Result<SchemaCheck> schema = SchemaCheck::compile(RawJson::trusted(*json));
+    if (schema) return json;
+    reading.mistake(value.place, schema.error().message);
+    return std::nullopt;
 }
 
 std::optional<std::string> ObjectForm::read(const Value& value, Reading& reading) {

@@ -186,6 +186,7 @@ struct Folder {
         call.input_digest = r.input_digest;
         call.created_at = at;
         call.expires_at = r.expires_at;
+        call.by_id = r.by_id;
         call.webhook_url = r.webhook_url;
         call.webhook_secret_env = r.webhook_secret_env;
         call.local_boot = r.local_boot;

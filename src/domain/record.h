@@ -407,25 +407,27 @@ struct PendingCreated {
     std::string input_digest;
     RawJson input;                        // only when it is not what the model wrote
     std::optional<Timestamp> expires_at;  // absent: never
-    std::string webhook_url;
-    std::string webhook_secret_env;  // the name of the variable, never the secret
-    BootId local_boot;               // set while the call runs inside this very process
-    bool ask_if_unknown = false;     // a person says how it went if that process dies
-    bool repeat_if_unknown = false;  // it runs again if that process dies
+    bool by_id = false;                   // whoever was told the id may settle the call with it
+    std::string webhook_url;              // told when somebody else does
+    std::string webhook_secret_env;       // the name of the variable, never the secret
+    BootId local_boot;                    // set while the call runs inside this very process
+    bool ask_if_unknown = false;          // a person says how it went if that process dies
+    bool repeat_if_unknown = false;       // it runs again if that process dies
     ROUSE_RECORD(PendingCreated, "pending.created");
     static constexpr auto fields() {
         using S = PendingCreated;
-        return std::tuple(
-            required("pending_id", &S::pending_id), field("run_id", &S::run_id),
-            required("call_id", &S::call_id), field("message_id", &S::message_id),
-            field("part_id", &S::part_id), field("tool", &S::tool),
-            required("waits_for", &S::waits_for), field("reason", &S::reason),
-            field("prompt", &S::prompt), field("metadata", &S::metadata),
-            field("input_digest", &S::input_digest), field("input", &S::input),
-            field("expires_at", &S::expires_at), field("webhook_url", &S::webhook_url),
-            field("webhook_secret_env", &S::webhook_secret_env),
-            field("local_boot", &S::local_boot), field("ask_if_unknown", &S::ask_if_unknown),
-            field("repeat_if_unknown", &S::repeat_if_unknown));
+        return std::tuple(required("pending_id", &S::pending_id), field("run_id", &S::run_id),
+                          required("call_id", &S::call_id), field("message_id", &S::message_id),
+                          field("part_id", &S::part_id), field("tool", &S::tool),
+                          required("waits_for", &S::waits_for), field("reason", &S::reason),
+                          field("prompt", &S::prompt), field("metadata", &S::metadata),
+                          field("input_digest", &S::input_digest), field("input", &S::input),
+                          field("expires_at", &S::expires_at), field("by_id", &S::by_id),
+                          field("webhook_url", &S::webhook_url),
+                          field("webhook_secret_env", &S::webhook_secret_env),
+                          field("local_boot", &S::local_boot),
+                          field("ask_if_unknown", &S::ask_if_unknown),
+                          field("repeat_if_unknown", &S::repeat_if_unknown));
     }
 };
 

@@ -58,6 +58,7 @@ struct PendingCall {
     std::string worker;
     std::optional<Timestamp> lease_until;
     Progress progress;
+    bool by_id = false;
     std::string webhook_url;
     std::string webhook_secret_env;
     BootId local_boot;
@@ -80,7 +81,7 @@ struct PendingCall {
             field("expires_at", &S::expires_at), field("external_ref", &S::external_ref),
             field("estimated_ms", &S::estimated_ms), field("worker", &S::worker),
             field("lease_until", &S::lease_until), field("progress", &S::progress),
-            field("webhook_url", &S::webhook_url),
+            field("by_id", &S::by_id), field("webhook_url", &S::webhook_url),
             field("webhook_secret_env", &S::webhook_secret_env),
             field("local_boot", &S::local_boot), field("ask_if_unknown", &S::ask_if_unknown),
             field("repeat_if_unknown", &S::repeat_if_unknown), field("warned", &S::warned),

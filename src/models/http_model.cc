@@ -101,9 +101,10 @@ HttpRequest HttpModel::http_request(const ModelRequest& request) const {
 ModelError HttpModel::without_key(ModelError error) const {
     const std::string& key = options_.api_key.reveal();
     if (key.empty()) return error;
+    constexpr std::string_view kHidden = "***";
     for (std::size_t at = error.message.find(key); at != std::string::npos;
-         at = error.message.find(key, at)) {
-        error.message.replace(at, key.size(), "***");
+         at = error.message.find(key, at + kHidden.size())) {
+        error.message.replace(at, key.size(), kHidden);
     }
     return error;
 }

@@ -16,8 +16,10 @@ struct SessionCompanions::Work {
     Work(const SessionState& state, Commit& the_commit, Store& store, Clock& clock)
         : after(state), commit(the_commit), draft(the_commit, store, clock) {}
 
-    // What another tool says in its metadata is somebody else's word.
+    // What another tool says in its metadata is somebody else's word; what a fork copied was done
+    // by the session that it was copied from.
     bool is_result_of(const ToolCompleted& done, std::string_view tool) const {
+        if (!after.run) return false;
         const auto call = std::ranges::find(after.calls, done.call_id, &TurnCall::call_id);
         return call != after.calls.end() && call->tool == tool;
     }

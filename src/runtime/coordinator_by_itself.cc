@@ -11,6 +11,9 @@
 namespace rouse {
 namespace {
 
+// A sweep that the store refused is tried again so much later.
+constexpr std::chrono::seconds kSweepAgain{1};
+
 // Interrupted, and nobody will go on with it by itself.
 bool is_given_up(const SessionState& state) {
     const std::optional<Interruption>& interruption = state.recovery.interruption;
@@ -60,6 +63,9 @@ Task<void> Coordinator::sweep(SessionId id) {
     if (!swept) {
         parts_.env.log.warn("sweep.failed",
                             {{"session", id.text()}, {"error", swept.error().message}});
+        const bool is_there =
+            swept.error().kind != ErrorKind::not_found && swept.error().kind != ErrorKind::corrupt;
+        if (is_there) parts_.sweeper.set(id, now() + kSweepAgain);
         co_return;
     }
     // Nothing was due after all, or not everything: look at it again in time.

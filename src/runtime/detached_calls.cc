@@ -12,6 +12,12 @@ namespace rouse {
 
 namespace asio = boost::asio;
 
+namespace {
+
+constexpr std::chrono::seconds kSettleAgain{1};
+
+}  // namespace
+
 struct DetachedCalls::Job {
     Job(const asio::any_io_executor& loop, PendingId id) : pending_id(std::move(id)), ended(loop) {}
 
@@ -26,6 +32,7 @@ struct DetachedCalls::Job {
     bool is_done() const { return outcome || thrown; }
     void stop() {
         stopped = true;
+        ended.cancel();
         cancel.emit(asio::cancellation_type::terminal);
     }
     ToolResult result() const {
@@ -109,7 +116,13 @@ Task<ToolOutcome> DetachedCalls::run(std::shared_ptr<Tool> inner, ToolCall call,
 Task<void> DetachedCalls::settle(std::shared_ptr<Job> job) {
     if (job->stopped) co_return;
     Settlement result = job->result();
-    Result<void> settled = co_await settle_(job->pending_id, std::move(result));
+    Result<void> settled = co_await settle_(job->pending_id, result);
+    // The tool has done its work: what passes is waited out.
+    while (!settled && is_passing(settled.error()) && !job->stopped) {
+        job->ended.expires_after(kSettleAgain);
+        (void)co_await job->ended.async_wait(asio::as_tuple(asio::use_awaitable));
+        settled = co_await settle_(job->pending_id, result);
+    }
     if (!settled && settled.error().reason == "result_validation_failed") {
         Settlement failure = CallFailure{settled.error().message};
         settled = co_await settle_(job->pending_id, std::move(failure));

@@ -1,7 +1,10 @@
 #include "runtime/mailroom.h"
 
 #include <algorithm>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 #include "agent/store_async.h"
 #include "base/limits.h"
@@ -12,6 +15,7 @@ namespace asio = boost::asio;
 
 namespace {
 
+constexpr std::chrono::seconds kCarryAgain{1};
 constexpr int kMailTries = 1000;  // a log that moves so often is moved by a fault of ours
 
 bool can_be_planned_again(const Error& refusal, int tries) {
@@ -170,10 +174,17 @@ Task<Result<void>> Mailroom::commit(Plan plan) {
 }
 
 Task<Result<void>> Mailroom::deliver(Letter part) {
-    Plan plan = [this, part = std::move(part)](Commit& commit) {
+    const Plan plan = [this, part = std::move(part)](Commit& commit) {
         return parts_.companions.carry(part, commit);
     };
-    const Result<void> done = co_await commit(std::move(plan));
+    Result<void> done = co_await commit(plan);
+    // What passes is waited out: a full disk.
+    while (!done && is_passing(done.error())) {
+        asio::steady_timer pause(parts_.loop);
+        pause.expires_after(kCarryAgain);
+        (void)co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
+        done = co_await commit(plan);
+    }
     if (!done) parts_.env.log.warn("mail.not_delivered", {{"error", done.error().message}});
     co_return done;
 }

@@ -23,6 +23,7 @@ constexpr Milliseconds kSchedule[] = {seconds(5), minutes(5), minutes(30), hours
                                       hours(10),  hours(14),  hours(20),   hours(24)};
 constexpr std::size_t kAtOnce = 16;
 constexpr std::chrono::seconds kLookAgain{1};
+constexpr Milliseconds kSendAgain = seconds(30);  // what was sent and could not be noted
 constexpr int kGone = 410;
 
 std::vector<const DeliveryRow*> in_order(const SystemState& state) {
@@ -73,6 +74,7 @@ void Outbox::start() {
 // again on its own and holds nothing back.
 std::vector<DeliveryRow> Outbox::take_due() {
     const Timestamp now = env_.clock.now();
+    std::erase_if(not_noted_, [&](const auto& one) { return one.second <= now; });
     return system_.ask([&](const SystemState& state) {
         std::vector<DeliveryRow> due;
         std::set<std::pair<SessionId, std::string>> first_waits;
@@ -80,11 +82,12 @@ std::vector<DeliveryRow> Outbox::take_due() {
             const DeliveryRow& row = *one;
             const std::string& id = row.webhook.delivery_id;
             if (row.dead || in_flight_.size() + due.size() >= kAtOnce) continue;
+            const bool waits = in_flight_.contains(id) || not_noted_.contains(id);
             if (row.attempts == 0) {
                 const bool is_first =
                     first_waits.emplace(row.webhook.session_id, row.webhook.url).second;
-                if (is_first && !in_flight_.contains(id)) due.push_back(row);
-            } else if (row.next_at && *row.next_at <= now && !in_flight_.contains(id)) {
+                if (is_first && !waits) due.push_back(row);
+            } else if (row.next_at && *row.next_at <= now && !waits) {
                 due.push_back(row);
             }
         }
@@ -95,6 +98,9 @@ std::vector<DeliveryRow> Outbox::take_due() {
 std::optional<Timestamp> Outbox::next_due() const {
     return system_.ask([&](const SystemState& state) {
         std::optional<Timestamp> next;
+        for (const auto& [id, at] : not_noted_) {
+            if (!next || at < *next) next = at;
+        }
         for (const auto& [id, row] : state.deliveries) {
             if (row.dead || !row.next_at || in_flight_.contains(id)) continue;
             if (!next || *row.next_at < *next) next = row.next_at;
@@ -143,8 +149,7 @@ Task<void> Outbox::deliver(DeliveryRow row) {
     const Result<int> answered = co_await send_(std::move(post));
     if (answered && *answered >= 200 && *answered < 300) {
         RecordBody delivered = to_record(WebhookDelivered{webhook.delivery_id});
-        const Result<void> noted = co_await system_.append(std::move(delivered));
-        if (!noted) env_.log.warn("webhook.not_noted", {{"error", noted.error().message}});
+        co_await note(webhook.delivery_id, std::move(delivered));
         co_return;
     }
     WebhookFailed failed;
@@ -160,8 +165,15 @@ Task<void> Outbox::deliver(DeliveryRow row) {
         "webhook.failed",
         {{"webhook", webhook.delivery_id}, {"attempts", failed.attempts}, {"error", failed.error}});
     RecordBody record = to_record(failed);
-    const Result<void> noted = co_await system_.append(std::move(record));
-    if (!noted) env_.log.warn("webhook.not_noted", {{"error", noted.error().message}});
+    co_await note(webhook.delivery_id, std::move(record));
+}
+
+// While the log cannot be told how it went, the delivery looks as if it had never been tried.
+Task<void> Outbox::note(std::string id, RecordBody how) {
+    const Result<void> noted = co_await system_.append(std::move(how));
+    if (noted) co_return;
+    env_.log.warn("webhook.not_noted", {{"webhook", id}, {"error", noted.error().message}});
+    not_noted_[id] = env_.clock.now() + kSendAgain;
 }
 
 }  // namespace rouse

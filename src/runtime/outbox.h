@@ -6,6 +6,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,6 +39,7 @@ class Outbox final {
  private:
     Task<void> run();
     Task<void> deliver(DeliveryRow row);
+    Task<void> note(std::string id, RecordBody how);
     std::vector<DeliveryRow> take_due();
     std::optional<Timestamp> next_due() const;
 
@@ -48,6 +50,7 @@ class Outbox final {
     Secret secret_;
     boost::asio::steady_timer timer_;
     std::set<std::string> in_flight_;
+    std::map<std::string, Timestamp> not_noted_;  // sent, and when they may be sent again
     bool stopped_ = false;
 };
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/schema_check.h"
+#include "base/schema_check.h"
 #include "rouse/agent.h"
 
 namespace rouse {
@@ -33,8 +33,6 @@ struct ToolDefinition {
     SettledBy settled_by = SettledBy::nobody;
     RawJson result_schema;
     std::optional<SchemaCheck> result_check;  // of result_schema
-    std::string secret_env;                   // names the variable with the webhook secret
-    std::string webhook_url;                  // told when somebody else settles a call
 };
 
 struct AgentDefinition {

@@ -13,6 +13,12 @@ namespace rouse {
 
 namespace asio = boost::asio;
 
+namespace {
+
+constexpr std::chrono::seconds kDriveAgain{1};
+
+}  // namespace
+
 // ---- the cache ------------------------------------------------------------------------------
 
 std::shared_ptr<DurableSession> SessionCache::find(const SessionId& id) {
@@ -50,7 +56,10 @@ void SessionCache::erase_unused() {
 // ---- the driver -----------------------------------------------------------------------------
 
 RunDriver::RunDriver(Parts parts)
-    : parts_(std::move(parts)), cache_(limits::kCachedSessions), all_done_(parts_.loop) {
+    : parts_(std::move(parts)),
+      cache_(limits::kCachedSessions),
+      look_again_(parts_.loop),
+      all_done_(parts_.loop) {
     all_done_.expires_at(asio::steady_timer::time_point::max());
 }
 
@@ -113,12 +122,16 @@ void RunDriver::start_queued() {
         queue_.pop_front();
         queued_ = queue_.size();
         ++in_flight_;
-        asio::co_spawn(parts_.loop, work_on(session), [this](const std::exception_ptr& thrown) {
-            --in_flight_;
-            if (thrown) parts_.env.log.error("run.escaped", {});
-            start_queued();
-            if (in_flight_ == 0) all_done_.cancel();
-        });
+        asio::co_spawn(parts_.loop, work_on(session),
+                       [this, session](const std::exception_ptr& thrown) {
+                           --in_flight_;
+                           if (thrown) {
+                               parts_.env.log.error("run.escaped", {{"session", session.text()}});
+                               handles_.erase(session);
+                           }
+                           start_queued();
+                           if (in_flight_ == 0) all_done_.cancel();
+                       });
     }
 }
 
@@ -158,6 +171,7 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
     if (!session) {
         parts_.env.log.warn("run.not_driven",
                             {{"session", id.text()}, {"error", session.error().message}});
+        if (session.error().kind == ErrorKind::io) drive_later(id);
         co_return false;
     }
     const SessionState& state = (*session)->state();
@@ -213,10 +227,33 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
         tell(id, run);
         co_return !closing_;
     }
-    tell(make_report(run, result.error()), state.last_seq);
-    // While the store takes nothing, the log shows the run as open: it would be driven for ever.
     const StoreHealth health = parts_.store->health();
-    co_return health.accepting && !health.full;
+    if (health.full || is_passing(result.error())) {
+        cache_.erase(id);
+        drive_later(id);
+        co_return false;
+    }
+    bool more = health.accepting;  // else it would be driven for ever
+    const bool is_open = state.run_is_open() && state.run->run_id == run && !state.is_parked();
+    if (more && is_open) {
+        // It failed before it was a turn of the session's.
+        Error error = result.error();
+        more = co_await fail(*session, std::move(error));
+    }
+    tell(make_report(run, result.error()), state.last_seq);
+    co_return more;
+}
+
+void RunDriver::drive_later(const SessionId& session) {
+    if (closing_) return;
+    left_.insert(session);
+    if (left_.size() > 1) return;
+    look_again_.expires_after(kDriveAgain);
+    look_again_.async_wait([this](const boost::system::error_code& ended) {
+        if (ended) return;
+        for (const SessionId& one : std::exchange(left_, {}))
+            drive(one);
+    });
 }
 
 Task<bool> RunDriver::fail(std::shared_ptr<DurableSession> session, Error error) {
@@ -282,6 +319,7 @@ Task<Result<SharedReport>> RunDriver::wait(SessionId session, RunId run, Seq aft
 
 Task<void> RunDriver::shut_down(Milliseconds grace) {
     closing_ = true;
+    look_again_.cancel();
     for (const SessionId& session : queue_)
         handles_.erase(session);
     queue_.clear();
@@ -294,6 +332,10 @@ Task<void> RunDriver::shut_down(Milliseconds grace) {
     while (in_flight_ > 0) {
         all_done_.expires_at(asio::steady_timer::time_point::max());
         (void)co_await all_done_.async_wait(asio::as_tuple(asio::use_awaitable));
+    }
+    for (const auto& [run, waiters] : waiters_) {
+        for (const std::shared_ptr<Waiter>& waiter : waiters)
+            waiter->called.cancel();
     }
 }
 

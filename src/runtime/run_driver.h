@@ -14,6 +14,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <unordered_map>
 
@@ -112,6 +113,8 @@ class RunDriver final {
     Task<bool> go_on(const SessionId& id, const std::shared_ptr<Handle>& handle);
     std::shared_ptr<DurableSession> make(const SessionId& id);
     Result<std::shared_ptr<DurableSession>> open(const SessionId& id);
+    // In a moment, since the store takes nothing now; nobody is told anything.
+    void drive_later(const SessionId& session);
     // False: the log could not be told.
     Task<bool> fail(std::shared_ptr<DurableSession> session, Error error);
     void tell(const SharedReport& report, Seq as_of);
@@ -126,6 +129,8 @@ class RunDriver final {
     std::atomic<std::size_t> queued_ = 0;  // the length of queue_
     std::unordered_map<RunId, std::vector<std::shared_ptr<Waiter>>> waiters_;
     bool closing_ = false;
+    std::set<SessionId> left_;  // to be driven later
+    boost::asio::steady_timer look_again_;
     boost::asio::steady_timer all_done_;
 };
 

@@ -222,11 +222,8 @@ void SessionCompanions::queue_webhook(Work& work, const SessionState& of,
 // The system that a tool asked is told what became of its call.
 void SessionCompanions::tell_tool(Work& work, const PendingId& id, std::string_view status) {
     const PendingCall* call = work.after.find_pending(id);
-    if (call == nullptr) return;
-    const std::shared_ptr<const Catalogue> catalogue = registry_.catalogue();
-    const ToolDefinition* tool = catalogue->find_tool(call->tool);
-    if (tool == nullptr || tool->webhook_url.empty()) return;
-    const WebhookEndpoint endpoint{tool->webhook_url, tool->secret_env, {}};
+    if (call == nullptr || call->webhook_url.empty()) return;
+    const WebhookEndpoint endpoint{call->webhook_url, call->webhook_secret_env, {}};
     std::string extra = ",\"pendingID\":" + to_json_string(id.text());
     extra += ",\"status\":" + to_json_string(status);
     extra += ",\"externalRef\":" + to_json_string(call->external_ref);

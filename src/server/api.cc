@@ -4,6 +4,7 @@
 
 #include "base/digest.h"
 #include "base/limits.h"
+#include "domain/fold.h"
 #include "server/body.h"
 
 namespace rouse::server {
@@ -294,8 +295,10 @@ Result<std::size_t> Api::limit_of(const Request& request, std::size_t standard,
 Result<std::shared_ptr<const SessionState>> Api::find_session(const Request& request,
                                                               const SessionId& id) const {
     Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
-    if (!state) return state;
-    if (request.principal.sees_task((*state)->task_id)) return state;
+    const bool damaged = !state && state.error().reason == "session_damaged";
+    if (!state && !damaged) return state;
+    const std::string task = damaged ? readable_part(id).first.task_id : (*state)->task_id;
+    if (request.principal.sees_task(task)) return state;
     return Error(ErrorKind::not_found, "unknown_session", "there is no session " + id.text());
 }
 
@@ -315,6 +318,16 @@ Result<Transcript> Api::transcript(const SessionId& id) const {
     for (const Record& record : *records)
         transcript.fold(record);
     return transcript;
+}
+
+std::pair<SessionState, Transcript> Api::readable_part(const SessionId& id) const {
+    std::pair<SessionState, Transcript> readable;
+    const Result<std::vector<Record>> records = read_records(*parts_.store, id);
+    for (const Record& record : records ? *records : std::vector<Record>()) {
+        fold(readable.first, record);
+        readable.second.fold(record);
+    }
+    return readable;
 }
 
 std::optional<Damage> Api::damage_of(const SessionId& id) const {
@@ -338,7 +351,20 @@ Task<Result<Api::Done>> Api::carry_out(Task<Result<Reply>> command, Wait wait) {
 }
 
 std::string Api::report_json(const Request& request, const RunReport& report) const {
-    if (!report.suspension || request.principal.may(Scope::submit)) return to_json(report);
+    // Whoever knows one pending id settles that call, and learns nothing of what follows from it.
+    if (!request.principal.scope) {
+        RunReport shown;
+        shown.run_id = report.run_id;
+        shown.status = report.status;
+        return to_json(shown);
+    }
+    if (!report.suspension) return to_json(report);
+    const bool asks_person = std::ranges::any_of(
+        report.suspension->pending_tool_calls,
+        [](const PendingToolCall& call) { return call.waits_for == WaitsFor::person; });
+    // The token answers every call of the wait.
+    const Scope needed = asks_person ? Scope::operate : Scope::submit;
+    if (request.principal.may(needed)) return to_json(report);
     RunReport shown = report;
     shown.suspension->resume_token.clear();
     return to_json(shown);

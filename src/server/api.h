@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/recovery_manager.h"
@@ -128,6 +129,8 @@ class Api final {
     Result<std::shared_ptr<const SessionState>> find_session(const Request& request,
                                                              const SessionId& id) const;
     Result<Transcript> transcript(const SessionId& id) const;
+    // Of a damaged session, what comes before the damage.
+    std::pair<SessionState, Transcript> readable_part(const SessionId& id) const;
     std::optional<Damage> damage_of(const SessionId& id) const;
 
     struct FoundCall {

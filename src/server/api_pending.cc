@@ -108,21 +108,19 @@ std::optional<Problem> Api::may_settle(Request& request, const PendingId& id) {
         return Problem{403, "forbidden", "Forbidden",
                        "this needs a token with the scope " + std::string(to_string(needed))};
     }
-    const bool handed_out =
-        found->tool != nullptr && found->tool->settled_by == SettledBy::outside && !for_person;
-    if (!handed_out) {
+    if (!found->call.by_id || for_person) {
         Problem problem{401, "unauthorized", "Unauthorized",
                         "this call is not settled by its id alone: send a bearer token"};
         problem.headers.emplace_back("WWW-Authenticate", "Bearer");
         return problem;
     }
-    if (found->tool->secret_env.empty()) return std::nullopt;
+    if (found->call.webhook_secret_env.empty()) return std::nullopt;
     const std::string_view signature = request.header("x-webhook-signature");
     if (signature.empty()) {
         return to_problem(Error(ErrorKind::denied, "missing_signature",
                                 "sign the raw body: X-Webhook-Signature: sha256=<HMAC-SHA256>"));
     }
-    const std::optional<std::string> secret = parts_.secret(found->tool->secret_env);
+    const std::optional<std::string> secret = parts_.secret(found->call.webhook_secret_env);
     if (secret && !secret->empty() && signature_holds(signature, *secret, request.body)) {
         return std::nullopt;
     }
@@ -256,10 +254,7 @@ Task<Response> Api::cancel_pending(Request& request) {
 
 std::string Api::call_json(const Request& request, const SessionId& session,
                            const PendingCall& call, const Transcript& said) const {
-    const std::shared_ptr<const Catalogue> catalogue = parts_.registry.catalogue();
-    const ToolDefinition* tool = catalogue->find_tool(call.tool);
-    return async_call_json(session, call, said, tool == nullptr ? "" : tool->webhook_url,
-                           viewer(request));
+    return async_call_json(session, call, said, viewer(request));
 }
 
 // What is settled is in no index: it is looked up in the logs, of one session or of the latest.

@@ -304,14 +304,7 @@ Task<Response> Api::get_session(Request& request) {
     const Result<std::shared_ptr<const SessionState>> state = find_session(request);
     if (!state && state.error().reason == "session_damaged") {
         const SessionId id(request.path_parameters.at(0));
-        SessionState readable;
-        Transcript said;
-        const Result<std::vector<Record>> records = read_records(*parts_.store, id);
-        for (const Record& record : records ? *records : std::vector<Record>()) {
-            fold(readable, record);
-            said.fold(record);
-        }
-        if (!request.principal.sees_task(readable.task_id)) co_return fail(request, state.error());
+        const auto [readable, said] = readable_part(id);
         co_return json_response(200,
                                 session_json(readable, open_inputs(readable, said), damage_of(id),
                                              parts_.store->log_bytes(id), viewer(request)));

@@ -443,8 +443,7 @@ std::string explain_json(const SessionState& state, const std::vector<Record>& l
 // ---- the pending-call API -------------------------------------------------------------------
 
 std::string async_call_json(const SessionId& session, const PendingCall& call,
-                            const Transcript& transcript, const std::string& webhook_url,
-                            const Viewer& viewer) {
+                            const Transcript& transcript, const Viewer& viewer) {
     const std::optional<ToolPart> part = find_part(transcript, call.pending_id);
     JsonObject time;
     time.number("created", to_epoch_ms(call.created_at));
@@ -456,7 +455,7 @@ std::string async_call_json(const SessionId& session, const PendingCall& call,
     out.text("partID", call.part_id).text("tool", call.tool);
     out.raw("input", part && !part->input.absent() ? part->input.text() : std::string("{}"));
     out.text("status", to_string(call.status)).text("waitsFor", to_string(call.waits_for));
-    if (!webhook_url.empty()) out.text("webhookURL", webhook_url);
+    if (!call.webhook_url.empty()) out.text("webhookURL", call.webhook_url);
     if (!call.external_ref.empty()) out.text("externalRef", call.external_ref);
     if (call.estimated_ms) out.number("estimatedDuration", *call.estimated_ms);
     if (call.expires_at) out.number("timeout", to_epoch_ms(*call.expires_at));

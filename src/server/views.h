@@ -76,8 +76,7 @@ std::string explain_json(const SessionState& state, const std::vector<Record>& l
 
 // A pending call in the words of the pending-call API (camelCase, milliseconds).
 std::string async_call_json(const SessionId& session, const PendingCall& call,
-                            const Transcript& transcript, const std::string& webhook_url,
-                            const Viewer& viewer);
+                            const Transcript& transcript, const Viewer& viewer);
 
 // A schema as it is, or the one that takes any object.
 std::string schema_text(const RawJson& schema);

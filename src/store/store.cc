@@ -7,6 +7,10 @@
 
 namespace rouse {
 
+bool is_passing(const Error& refusal) {
+    return refusal.reason == "disk_full" || refusal.reason == "too_many_files";
+}
+
 Result<Committed> Store::commit_and_wait(Commit commit) {
     std::promise<Result<Committed>> promise;
     std::future<Result<Committed>> future = promise.get_future();

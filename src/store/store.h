@@ -107,6 +107,9 @@ struct Damage {
     }
 };
 
+// Refused for a reason that passes, and nothing was written.
+bool is_passing(const Error& refusal);
+
 struct StoreHealth {
     bool accepting = true;
     bool full = false;
@@ -127,7 +130,7 @@ class Store {
     //   corrupt       session_damaged
     //   invalid       empty_commit | commit_too_large
     //   unavailable   store_failed: after a failed write nothing is accepted until a new opening;
-    //                 disk_full; store_closed
+    //                 disk_full, too_many_files: later it may be taken; store_closed
     virtual void commit(Commit commit, CommitDone done) = 0;
 
     // The same for callers that have nothing else to do meanwhile. Not from a `done` or a listener.

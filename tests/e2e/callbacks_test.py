@@ -1,14 +1,15 @@
 """Systems outside: how async http tools are started, and how their callbacks are believed."""
 
 import json
+import signal
 import threading
 
 import kit
 from kit import calls, every, on_result, on_user, says, signature
 
 SECRET = "canary-Z7qPw2-secret"
-TOOLS = ("open_job", "signed_job", "pulled", "person", "quick_job", "brief_start", "told_job", "ask", "fetch",
-         "not_there")
+TOOLS = ("strict_job", "list_job", "late_job", "open_job", "signed_job", "pulled", "person", "quick_job",
+         "brief_start", "told_job", "ask", "fetch", "not_there")
 
 
 class CallbackCase(kit.Case):
@@ -22,6 +23,12 @@ class CallbackCase(kit.Case):
         return kit.Setup(
             agents=[{"name": "helper", "script": script, "tools": list(TOOLS)}],
             tools=[
+                {"name": "strict_job", "kind": "http", "url": url + "/start", "async": True, "result_schema": {
+                    "properties": {"url": {"pattern": "^https?://[a-z./]+$"}, "at": {"format": "date-time"}}}},
+                {"name": "list_job", "kind": "http", "url": url + "/start", "async": True,
+                 "result_schema": {"type": "array", "items": {"type": "string"}}},
+                {"name": "late_job", "kind": "http", "url": url + "/start", "async": True, "timeout": "2s",
+                 "webhook_url": url + "/late"},
                 {"name": "open_job", "kind": "http", "url": url + "/start", "async": True,
                  "headers": {"X-Api-Key": "env:API_KEY"}},
                 {"name": "signed_job", "kind": "http", "url": url + "/start", "async": True,
@@ -234,6 +241,33 @@ class BarePendingIds(CallbackCase):
                 self.assert_status(self.stranger.post(path, {"pendingID": pending, **body}), 200)
                 self.client.wait_status(session, "idle")
 
+    def test_whoever_has_one_id_learns_nothing_of_what_follows(self):
+        # design 7: the bare id settles its own call
+        session, pending = self.suspend("open_job", metadata={"secret": "hidden"})
+        answer = self.assert_status(self.stranger.post("/async-tool/result?wait=10s", {
+            "pendingID": pending, "result": {"title": "t", "output": "o"}}), 200)
+        self.assertEqual(answer["outcome"]["status"], "completed")
+        self.assertEqual(answer["outcome"]["output_messages"], [])
+        self.assertNotIn("suspension", answer["outcome"])
+        self.assertEqual(self.client.last_words(session), "o")
+
+    @every([("letters", {"url": "https://" + "a" * 300_000}, 200),
+            ("digits", {"at": "2026-11-18T05:00:00." + "7" * 300_000 + "Z"}, 200),
+            ("others", {"url": "https://" + "a" * 300_000 + "!"}, 400)])
+    def test_a_long_text_meets_a_pattern(self, output, status):
+        # P6 P10 T14
+        _, pending = self.suspend("strict_job")
+        answer = self.stranger.post("/async-tool/result", {
+            "pendingID": pending, "result": {"title": "t", "output": json.dumps(output)}})
+        self.assert_status(answer, status)
+        self.assert_status(self.client.get("/readyz"), 200)
+
+    def test_a_result_may_be_a_list(self):
+        session, pending = self.suspend("list_job")
+        self.assert_problem(self.client.result(pending, '{"a": 1}'), 400, "result_validation_failed")
+        self.assert_status(self.client.result(pending, '["a"]'), 200)
+        self.assertEqual(self.words(session), '["a"]')
+
     @every([("a worker's", "pulled", "submit"), ("a person's", "person", "operate")])
     def test_a_call_that_was_not_handed_out_needs_a_bearer(self, tool, scope):
         session, pending = self.suspend(tool)
@@ -309,6 +343,48 @@ class BarePendingIds(CallbackCase):
         # Those with a bearer are not limited, whatever others at that address did.
         self.assert_problem(self.client.post("/async-tool/error", unknown), 404, "unknown_pending_id")
         self.assert_status(self.client.result(pending), 200)
+
+
+class ChangedTools(CallbackCase):
+    """What counts is what was agreed when the call was made, whatever the configuration says now."""
+
+    def reload(self, change):
+        setup = type(self).make_setup()
+        setup.tools = [tool for tool in map(change, setup.tools) if tool]
+        names = [tool["name"] for tool in setup.tools]
+        setup.agents = [{**agent, "tools": names} for agent in setup.agents]
+        setup.write(self.server.folder)
+        self.server.signal(signal.SIGHUP)
+        kit.wait_until(lambda: self.server.events("config.reloaded"), "the new configuration")
+
+    def test_a_secret_that_was_dropped_still_protects_its_calls(self):
+        # api 1: unless the call has a webhook secret
+        session, pending = self.suspend("signed_job")
+        self.reload(lambda tool: {k: v for k, v in tool.items() if k != "callback_secret_env"})
+        body = result_body(pending)
+        with self.nothing_changes(session):
+            self.assert_problem(self.webhook(body), 401, "missing_signature")
+        self.assert_status(self.webhook(body, signature(SECRET, body)), 200)
+
+    def test_a_tool_that_was_removed_leaves_its_calls_their_callbacks(self):
+        session, pending = self.suspend("signed_job")
+        _, other = self.suspend("open_job")
+        self.reload(lambda tool: None if tool["name"] in ("signed_job", "open_job") else tool)
+        body = result_body(pending)
+        self.assert_status(self.webhook(body, signature(SECRET, body)), 200)
+        self.assertEqual(self.words(session), "up")
+        self.assert_status(self.webhook(result_body(other)), 200)
+
+    def test_whoever_works_for_a_call_hears_that_it_expired_while_nobody_was_there(self):
+        _, pending = self.suspend("late_job")
+        expires = self.client.get(f"/async-tool/pending/{pending}")["pending"]["timeout"]
+        self.server.kill()
+        self.assertEqual(self.outside.requests("/late"), [])
+        kit.wait_until(lambda: kit.now_ms() > expires, "its time to be over")
+        self.server.start()
+        self.client = self.server.client()
+        told = self.outside.wait_for("/late")[0]
+        self.assertEqual((told.json["type"], told.json["data"]["pendingID"]), ("pending.expired", pending))
 
 
 class StartingJobs(CallbackCase):

@@ -21,6 +21,8 @@ def setup(extra=(), **sections):
         on_user("give thought", delegate("think")),
         on_user("give eternity", delegate("for ever")),
         on_user("no waiting", delegate("use job", wait=False)),
+        on_user("start and ask", calls(("start_session", {"agent": "worker", "message": "use job", "wait": False}),
+                                       ("ask_user", {"question": "well?", "type": "confirm"}))),
         on_user("two at once", calls(("start_session", {"agent": "worker", "message": "work"}, "call_1"),
                                      ("start_session", {"agent": "worker", "message": "use job"}, "call_2"))),
         on_user("nobody", calls(("start_session", {"agent": "no_such", "message": "work"}))),
@@ -40,7 +42,7 @@ def setup(extra=(), **sections):
         on_result("start_session", says("{{result}}")),
     ]
     return kit.Setup(
-        agents=[{"name": "boss", "script": boss, "tools": ["start_session"]},
+        agents=[{"name": "boss", "script": boss, "tools": ["start_session", "ask_user"]},
                 {"name": "worker", "script": worker, "tools": ["job"]},
                 {"name": "deep", "script": deep, "tools": ["start_session"]}],
         tools=[{"name": "job", "kind": "external"}], **sections)
@@ -56,6 +58,15 @@ class Children(kit.Case):
         found = kit.wait_until(lambda: self.children(parent), "a child")
         self.assertEqual(len(found), 1)
         return found[0]
+
+    def test_a_fork_does_not_start_the_child_again(self):
+        # design 6: a fork copies what was said, not what was done
+        parent = self.client.start("start and ask")["id"]
+        child = self.child(parent)
+        fork = self.assert_status(self.client.post(f"/v1/sessions/{parent}/fork", {}), 201)["id"]
+        self.assertEqual(self.children(fork), [])
+        self.assertEqual(self.children(parent), [child])
+        self.assertEqual(self.client.kinds(child).count("run.started"), 1)
 
     def words(self, session):
         self.client.wait_status(session, "idle")

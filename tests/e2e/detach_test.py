@@ -42,9 +42,12 @@ class DetachCase(kit.Case):
             program("broken_job", START.format(cls.place, "", 4), **{"async": True}),
             program("stuck_job", "exec sleep 30", **{"async": True, "start_timeout": "200ms"}),
         ]
-        script = [on_user(f"use {name}", calls((name, {"n": 1}, "call_1"))) for name in NAMES]
+        tools += [program(name, f"echo {name}", detach_after="10s") for name in ("first", "second")]
+        twice = [on_user("twice the same id", calls(("first", {}, "call_1"))),
+                 on_result("first", calls(("second", {}, "call_1"))), on_result("second", says("{{result}}"))]
+        script = twice + [on_user(f"use {name}", calls((name, {"n": 1}, "call_1"))) for name in NAMES]
         script += [on_result(name, says("{{result}}")) for name in NAMES]
-        return kit.Setup(agents=[{"name": "helper", "script": script, "tools": list(NAMES)}], tools=tools)
+        return kit.Setup(agents=[{"name": "helper", "script": script, "tools": [*NAMES, "first", "second"]}], tools=tools)
 
     def setUp(self):
         for path in self.place.iterdir():
@@ -89,6 +92,11 @@ class Detaching(DetachCase):
         session = self.client.start("use slow")
         self.assertEqual(session["outcome"]["status"], "completed")
         self.assertNotIn("run.waiting", self.client.kinds(session["id"]))
+
+    def test_a_call_with_the_id_of_an_earlier_one_has_a_result_of_its_own(self):
+        session = self.client.start("twice the same id")
+        self.assertEqual(session["outcome"]["status"], "completed", session)
+        self.assertEqual(self.client.last_words(session["id"]).strip(), "second")
 
     def test_its_failure_is_an_error_to_the_model(self):
         session, _ = self.suspend("failing")

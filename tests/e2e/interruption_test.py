@@ -33,7 +33,9 @@ def setup_of(folder, resume="active", **more):
     names = [tool["name"] for tool in tools]
     return kit.Setup(
         agents=[{"name": "helper", "script": script, "tools": names},
-                {"name": "careful", "script": script, "tools": names, "on_unknown": "ask"}],
+                {"name": "careful", "script": script, "tools": names, "on_unknown": "ask"},
+                {"name": "hasty", "script": [on_user("wait", calls("job")), says("never", delay_ms=30000, repeat=True)],
+                 "tools": names, "time_limit": "200ms"}],
         tools=tools, recovery={"resume": resume}, **more)
 
 
@@ -75,6 +77,25 @@ class InterruptionCase(kit.Case):
 
     def records(self, session, kind):
         return [r for r in self.client.log(session) if r["kind"] == kind]
+
+
+class TimeLimit(InterruptionCase):
+    def failures(self, session):
+        return [r["reason"] for r in self.client.log(session) if r["kind"] == "run.failed"]
+
+    def test_a_turn_that_takes_too_long_has_failed(self):
+        session = self.client.start("hello", agent="hasty")
+        self.assertEqual((session["outcome"]["status"], session["outcome"]["error"]["code"]), ("failed", "time_limit"))
+        self.assertEqual(self.failures(session["id"]), ["time_limit"])
+        self.assertNotIn("run.interrupted", self.client.kinds(session["id"]))
+
+    def test_so_has_one_that_takes_too_long_after_its_wait(self):
+        # It would be driven again and again: the log says that a result was accepted and not applied.
+        session = self.client.start("wait", agent="hasty")
+        answer = self.client.result(session["pending"][0]["pending_id"], wait="10s")
+        self.assertEqual((answer["outcome"]["status"], answer["outcome"]["error"]["code"]), ("failed", "time_limit"))
+        self.assertEqual(self.failures(session["id"]), ["time_limit"])
+        self.assertEqual(self.client.session(session["id"])["status"], "idle")
 
 
 class Interruptions(InterruptionCase):

@@ -116,6 +116,10 @@ class Damage(StorageCase):
         self.assertIn(view["damaged"]["offset"], (len(lines[0] + lines[1]), sum(map(len, lines[:3]))))
         log = self.client.get(f"/v1/sessions/{broken['id']}/log")
         self.assertEqual([r["seq"] for r in self.assert_status(log, 200)["items"]], [1, 2])
+        other = self.token("read", tasks=["another"])
+        for door in ("", "/log", "/messages", "/status"):
+            answer = other.get(f"/v1/sessions/{broken['id']}{door}")
+            self.assert_problem(answer, 404, "not_found")
         for door, body in (("messages", {"content": "hello"}), ("cancel", {}), ("resume", {"results": {}})):
             self.assert_problem(self.client.post(f"/v1/sessions/{broken['id']}/{door}", body), 409, "session_damaged")
         self.assert_problem(self.client.result(broken["pending"][0]["pending_id"]), 409, "session_damaged")

@@ -12,6 +12,7 @@ SCRIPT = [
     on_user("quick", calls(("quick", {}, "call_q"))),
     on_user("strict", calls(("strict", {}, "call_s"))),
     on_user("go", calls(("job", {}, "call_a"))),
+    on_user("ask me", calls(("ask_user", {"question": "well?", "type": "confirm"}))),
     on_result("job", says("{{result}}")), on_result("quick", says("{{result}}")),
     on_result("strict", says("{{result}}")),
     says("hello", repeat=True),
@@ -20,7 +21,7 @@ SCRIPT = [
 
 class TokenCase(kit.Case):
     setup = kit.Setup(
-        agents=[{"name": "helper", "script": SCRIPT, "tools": ["job", "quick", "strict"]}],
+        agents=[{"name": "helper", "script": SCRIPT, "tools": ["job", "quick", "strict", "ask_user"]}],
         tools=[{"name": "job", "kind": "external"}, {"name": "quick", "kind": "external", "timeout": "300ms"},
                {"name": "strict", "kind": "external", "result_schema": {"type": "object"}}])
 
@@ -83,6 +84,13 @@ class Minting(TokenCase):
         answer = self.client.post(f"/v1/sessions/{session}/messages?wait=10s", {"content": "go"})
         token = self.assert_status(answer, 200)["outcome"]["suspension"]["resume_token"]
         self.assert_status(self.resume(session, token, {"call_a": "r"}), 202)
+
+    def test_who_may_not_answer_for_a_person_does_not_get_the_token_that_does(self):
+        # api 1: answers for a person take operate
+        outcome = self.token("submit").start("ask me")["outcome"]
+        self.assertEqual(outcome["status"], "suspended")
+        self.assertNotIn("resume_token", outcome["suspension"])
+        self.assertIn("resume_token", self.token("operate").start("ask me")["outcome"]["suspension"])
 
     def test_a_replayed_answer_does_not_show_the_secret(self):
         # design 7 Tokens: never in a replayed answer

@@ -110,7 +110,7 @@ void FileStore::commit(Commit commit, CommitDone done) {
     if (batch) write_batch(batch);
     // Also when the disk was full: somebody may have made room since.
     const bool alone = options_.threads == FileStoreOptions::Threads::none;
-    if (alone && (added || added.error().reason == "disk_full")) {
+    if (alone && (added || is_passing(added.error()))) {
         keep_house(Call::by_work);
     }
 }
@@ -239,11 +239,14 @@ void FileStore::write_batch(const std::shared_ptr<Batch>& batch) {
         }
         bound_memory(waiting);
         pace();
-    } else if (position.error().reason == "disk_full") {
+    } else if (is_passing(position.error())) {
         // There was no segment to write to, so nothing is half there. What was sequenced behind
         // this batch would leave a gap and goes with it.
         note_failure(position.error());
-        position = disk_full();
+        const bool full = position.error().reason == "disk_full";
+        position = full ? disk_full()
+                        : Error(ErrorKind::unavailable, "too_many_files",
+                                "not written: " + position.error().message);
         const std::lock_guard lock(sequencing_);
         std::ranges::move(sequencer_.reset(), std::back_inserter(batch->commits));
     } else {

@@ -132,7 +132,7 @@ class FileStore final : public Store {
                          std::string_view known);
     Result<void> rewrite(const SessionId& id);
     Result<void> write_pending_index();
-    // A full disk is waited out; any other failure ends the store.
+    // A full disk is waited out, and so is a lack of descriptors; any other failure ends the store.
     void note_failure(const Error& error);
 
     Env env_;

@@ -116,6 +116,10 @@ void FileStore::prepare_segment() {
 }
 
 void FileStore::note_failure(const Error& error) {
+    if (error.reason == "too_many_files") {
+        env_.log.error("store.too_many_files", {{"error", error.message}});
+        return;  // the next tick tries again
+    }
     if (error.reason != "disk_full") return fail(error);
     if (full_.exchange(true)) return;
     // The reserve is what logs and the index are written from until somebody makes room.
@@ -299,7 +303,7 @@ Result<void> FileStore::write_checkpoint() {
     if (done) {
         done = env_.fs.sync_file_system(layout_.root());
         // Even a full disk is final here: what was written may be gone from memory and disk alike.
-        if (!done) fail(done.error());
+        if (!done && done.error().reason != "too_many_files") fail(done.error());
     }
     std::string text = index.to_checkpoint(position);
     if (done) done = env_.fs.replace_file(layout_.index(), text);

@@ -74,7 +74,8 @@ class Journal {
     Result<void> start(const ReplayEnd& end);
 
     // The group is durable when this returns. After an error the journal must not be used again.
-    //   io  disk_full: no segment for it, and nothing was written: the journal can go on
+    //   io  disk_full, too_many_files: no segment for it, and nothing was written: the journal can
+    //       go on
     Result<JournalPosition> append(GroupBuilder& group);
 
     // Readies the segment after the current one. Any thread.

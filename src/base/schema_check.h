@@ -1,12 +1,11 @@
 #pragma once
 
-// Checks a tool's input against its JSON Schema.
+// Checks a value against a JSON Schema.
 
 #include <memory>
-#include <string>
 
-#include "rouse/message.h"
-#include "rouse/result.h"
+#include "base/json.h"
+#include "base/result.h"
 
 namespace rouse {
 
@@ -16,7 +15,9 @@ class SchemaCheck {
     static Result<SchemaCheck> compile(const RawJson& schema);
 
     // invalid  invalid_input: every violation with its place, for the model to mend
-    Result<void> check(const RawJson& input) const;
+    Result<void> check(const RawJson& value) const;
+    // The same for a tool's input, which is an object with or without a schema.
+    Result<void> check_object(const RawJson& value) const;
 
  private:
     struct Compiled;
