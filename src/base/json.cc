@@ -6,7 +6,9 @@
 #include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <span>
+#include <utility>
 
 #include "base/limits.h"
 
@@ -279,6 +281,41 @@ void append_json_number(std::string& out, double number) {
     std::array<char, 32> text{};
     const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
     out.append(text.data(), end);
+}
+
+std::string merge_patch(std::string_view before, std::string_view patch) {
+    std::vector<JsonMember> members;
+    std::vector<JsonMember> changes;
+    if (!split_object(patch, changes)) return std::string(patch);
+    if (!split_object(before, members)) members.clear();
+    struct Wanted {
+        std::string_view value;
+        bool done = false;
+    };
+    // A tree and not a hash table: whoever sends the names chooses them.
+    std::map<std::string_view, Wanted> wanted;
+    for (const JsonMember& change : changes)
+        wanted.insert_or_assign(change.key, Wanted{change.value});
+    std::string out = "{";
+    const auto put = [&](std::string_view key, std::string_view value) {
+        if (out.size() > 1) out += ',';
+        out.append("\"").append(key).append("\":").append(value);
+    };
+    const auto merge = [&](std::string_view key, std::string_view old, Wanted& change) {
+        if (std::exchange(change.done, true) || change.value == "null") return;
+        put(key, merge_patch(old, change.value));
+    };
+    for (const JsonMember& member : members) {
+        const auto change = wanted.find(member.key);
+        if (change == wanted.end()) {
+            put(member.key, member.value);
+        } else {
+            merge(member.key, member.value, change->second);
+        }
+    }
+    for (const JsonMember& change : changes)
+        merge(change.key, "{}", wanted.at(change.key));
+    return out + "}";
 }
 
 void append_json_string(std::string& out, std::string_view text) {

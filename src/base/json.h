@@ -53,6 +53,10 @@ std::optional<std::int64_t> read_json_int(std::string_view token);
 std::optional<bool> read_json_bool(std::string_view token);
 std::optional<double> read_json_number(std::string_view token);
 
+// RFC 7396 on compact JSON: null removes a member, objects are merged, anything else replaces.
+// Members keep their order, new ones follow. Of members with the same name the patch's last counts.
+std::string merge_patch(std::string_view before, std::string_view patch);
+
 void append_json_string(std::string& out, std::string_view text);
 // "name": behind a comma, where it is not the first of its object.
 void append_json_name(std::string& out, std::string_view name);

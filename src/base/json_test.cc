@@ -306,6 +306,42 @@ TEST(WriteJsonTest, AllNamesButTheFirstStandBehindAComma) {
     EXPECT_EQ(out, R"({"a":1,"":{"c":[]},"d":)");
 }
 
+struct MergeCase {
+    const char* name;
+    const char* before;
+    const char* patch;
+    const char* want;
+};
+class MergePatchTest : public ::testing::TestWithParam<MergeCase> {};
+
+TEST_P(MergePatchTest, FollowsTheNorm) {
+    const MergeCase& c = GetParam();
+    EXPECT_EQ(merge_patch(c.before, c.patch), c.want);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Rules, MergePatchTest,
+    ::testing::Values(
+        MergeCase{"Adds", R"({"a":1})", R"({"b":2})", R"({"a":1,"b":2})"},
+        MergeCase{"ReplacesInPlace", R"({"a":1,"b":2})", R"({"a":[3]})", R"({"a":[3],"b":2})"},
+        MergeCase{"NullRemoves", R"({"a":1,"b":2})", R"({"a":null,"c":null})", R"({"b":2})"},
+        MergeCase{"ObjectsAreMerged", R"({"a":{"b":1,"c":2}})", R"({"a":{"b":null,"d":3}})",
+                  R"({"a":{"c":2,"d":3}})"},
+        MergeCase{"AnObjectReplacesAnotherType", R"({"a":[1]})", R"({"a":{"b":null,"c":1}})",
+                  R"({"a":{"c":1}})"},
+        MergeCase{"AnotherTypeReplacesAll", R"({"a":1})", "[2]", "[2]"},
+        MergeCase{"NothingBefore", "", R"({"a":{"b":null}})", R"({"a":{}})"},
+        MergeCase{"TheLastOfANameCounts", R"({"a":0})", R"({"a":1,"b":1,"b":2,"a":3})",
+                  R"({"a":3,"b":2})"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST(WideMergeTest, ManyMembersAreMergedInOneGo) {
+    std::string wide = "{";
+    for (int i = 0; i < 200'000; ++i)
+        wide += (i > 0 ? ",\"k" : "\"k") + std::to_string(i) + "\":1";
+    wide += "}";
+    EXPECT_EQ(merge_patch(wide, wide), wide);
+}
+
 RC_GTEST_PROP(WriteJsonTest, StringsComeBackAsTheyWent, ()) {
     const std::string text = *any_text();
     std::string out = "before ";

@@ -208,7 +208,12 @@ Task<Result<Reply>> Coordinator::update(SessionId id, SessionUpdated update, Not
                         "another session of that task has the alias " + *update.alias);
     }
     const Plan plan = [update](const SessionState& state) -> Result<Change> {
-        Result<Records> records = plan_update(state, update);
+        SessionUpdated merged = update;
+        if (!update.metadata.absent()) {
+            merged.metadata =
+                RawJson::trusted(merge_patch(state.metadata.text(), update.metadata.text()));
+        }
+        Result<Records> records = plan_update(state, merged);
         if (!records) return records.error();
         Change change;
         change.records = *std::move(records);

@@ -60,6 +60,7 @@ class Coordinator final {
 
     // ---- sessions. `created` has no id yet.
     Task<Result<Reply>> create(SessionCreated created, Content message, Note note);
+    // Its metadata is a merge patch on what the session has.
     Task<Result<Reply>> update(SessionId id, SessionUpdated update, Note note);
     Task<Result<Reply>> remove(SessionId id);
     Task<Result<Reply>> fork(SessionId id, std::optional<Seq> at_seq, std::string title, Note note);

@@ -17,30 +17,6 @@ inline constexpr std::string_view kEnumNames<CancelMode>[] = {"discard", "acknow
 namespace server {
 namespace {
 
-// RFC 7396: null removes, objects are merged, anything else replaces.
-std::string merge_patch(std::string_view before, std::string_view patch) {
-    std::vector<JsonMember> members;
-    std::vector<JsonMember> changes;
-    if (!split_object(patch, changes)) return std::string(patch);
-    if (!split_object(before, members)) members.clear();
-    std::string out = "{";
-    const auto put = [&](std::string_view key, std::string_view value) {
-        if (out.size() > 1) out += ',';
-        out.append("\"").append(key).append("\":").append(value);
-    };
-    for (const JsonMember& member : members) {
-        if (std::ranges::find(changes, member.key, &JsonMember::key) == changes.end()) {
-            put(member.key, member.value);
-        }
-    }
-    for (const JsonMember& change : changes) {
-        if (change.value == "null") continue;
-        const auto old = std::ranges::find(members, change.key, &JsonMember::key);
-        put(change.key, merge_patch(old == members.end() ? "{}" : old->value, change.value));
-    }
-    return out + "}";
-}
-
 std::optional<Problem> check_name(std::string_view name, const std::string& value) {
     if (value.empty() || is_valid_id_text(value)) return std::nullopt;
     return invalid_request(std::string(name) +
@@ -102,13 +78,10 @@ Task<Response> Api::patch_session(Request& request) {
     SessionUpdated update;
     update.title = body.text("title");
     update.alias = body.text("alias");
-    const RawJson metadata = body.object("metadata");
+    update.metadata = body.object("metadata");
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
     if (update.alias) {
         if (auto problem = check_name("alias", *update.alias)) co_return fail(request, *problem);
-    }
-    if (!metadata.absent()) {
-        update.metadata = RawJson::trusted(merge_patch((*state)->metadata.text(), metadata.text()));
     }
     const SessionId id = (*state)->id;
     Task<Result<Reply>> command = parts_.coordinator.update(id, std::move(update), request.note);
