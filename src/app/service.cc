@@ -131,6 +131,7 @@ class Service {
                     }),
           claims_(store_, coordinator_, registry_, work_.get_executor()),
           mailroom_({env_, store_, system_, companions_, mail_planner_, work_.get_executor()}),
+          tasks_(system_),
           outbox_(
               env_, system_, work_.get_executor(),
               [this](WebhookPost post) { return send_webhook(std::move(post)); },
@@ -141,8 +142,8 @@ class Service {
               HubLimits{options_.config.limits.stream_events, options_.config.limits.stream_bytes}),
           auth_(env_.clock, auth_options(token), system_),
           api_({env_, store_, registry_, system_, coordinator_, driver_, claims_, mailroom_,
-                mail_planner_, hub_, metrics_, auth_, work_.get_executor(), options_.version,
-                [this](const std::string& name) { return secret(name); },
+                mail_planner_, tasks_, hub_, metrics_, auth_, work_.get_executor(),
+                options_.version, [this](const std::string& name) { return secret(name); },
                 [this] { asio::post(work_, [this] { outbox_.wake(); }); }}),
           http_(net_.get_executor(), api_, env_.log, http_limits(options_.config.limits, env_.log)),
           signals_(net_, SIGTERM, SIGINT, SIGHUP) {}
@@ -401,6 +402,7 @@ class Service {
     DetachedCalls detached_;
     ClaimDesk claims_;
     Mailroom mailroom_;
+    TaskBoard tasks_;
     Outbox outbox_;
     EventHub hub_;
     Metrics metrics_;

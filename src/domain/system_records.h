@@ -35,6 +35,20 @@ struct TaskSaved {
     }
 };
 
+// Only what is different from now on: two changes at the same moment undo nothing of each other.
+struct TaskChanged {
+    static constexpr std::string_view kKind = "task.changed";
+    std::string task_id;
+    std::optional<std::string> title;
+    std::optional<TaskState> state;
+    friend bool operator==(const TaskChanged&, const TaskChanged&) = default;
+    static constexpr auto fields() {
+        using S = TaskChanged;
+        return std::tuple(required("task_id", &S::task_id), field("title", &S::title),
+                          field("state", &S::state));
+    }
+};
+
 // What a caller may do; each includes the ones before.
 enum class Scope : std::uint8_t { read, submit, operate, admin };
 template <>

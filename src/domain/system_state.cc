@@ -46,6 +46,12 @@ void SystemState::fold(const Record& record) {
         if (row.task.task_id.empty()) row.created_at = record.at;
         row.task = *task;
         row.updated_at = record.at;
+    } else if (const auto changed = read_system_record<TaskChanged>(record.body)) {
+        const auto row = tasks.find(changed->task_id);
+        if (row == tasks.end()) return;
+        if (changed->title) row->second.task.title = *changed->title;
+        if (changed->state) row->second.task.state = *changed->state;
+        row->second.updated_at = record.at;
     } else if (const auto token = read_system_record<ApiTokenCreated>(record.body)) {
         tokens[token->token_id] = {*token, record.at};
     } else if (const auto revoked = read_system_record<ApiTokenRevoked>(record.body)) {

@@ -50,6 +50,18 @@ TEST(SystemStateTest, ATaskIsWhatItsLastRecordSays) {
     EXPECT_EQ(row.updated_at, at(2));
 }
 
+TEST(SystemStateTest, AChangeOfATaskLeavesTheRestAsItIs) {
+    SystemState state = busy_state();
+    fold(state, 8, to_record(TaskChanged{"t1", "", {}}));
+    fold(state, 9, to_record(TaskChanged{"t1", {}, TaskState::done}));
+    fold(state, 10, to_record(TaskChanged{"nobody made it", "x", {}}));
+    const TaskRow row = state.tasks.at("t1");
+    EXPECT_EQ(row.task, (TaskSaved{"t1", "", TaskState::done}));
+    EXPECT_EQ(row.created_at, at(1));
+    EXPECT_EQ(row.updated_at, at(9));
+    EXPECT_EQ(state.tasks.size(), 1U);
+}
+
 TEST(SystemStateTest, WebhooksKeepTheOrderInWhichTheyWereQueued) {
     const SystemState state = busy_state();
     EXPECT_LT(state.deliveries.at("msg_b").order, state.deliveries.at("msg_a").order);

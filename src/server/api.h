@@ -19,6 +19,7 @@
 #include "runtime/claim_desk.h"
 #include "runtime/coordinator.h"
 #include "runtime/mailroom.h"
+#include "runtime/task_board.h"
 #include "server/auth.h"
 #include "server/event_hub.h"
 #include "server/http.h"
@@ -37,6 +38,7 @@ struct ApiParts {
     ClaimDesk& claims;
     Mailroom& mailroom;
     MailPlanner& mail_planner;
+    TaskBoard& tasks;
     EventHub& hub;
     Metrics& metrics;
     Auth& auth;

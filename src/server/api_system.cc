@@ -81,12 +81,7 @@ Task<Response> Api::create_task(Request& request) {
         co_return fail(request, Problem{403, "forbidden", "Forbidden",
                                         "this token is for certain tasks only"});
     }
-    const auto find = [&](const SystemState& state) { return state.tasks.contains(task.task_id); };
-    if (parts_.system.ask(find)) {
-        co_return fail(request, Error(ErrorKind::conflict, "task_exists",
-                                      "there is a task " + task.task_id + "; PATCH it instead"));
-    }
-    Records records(1, to_record(task));
+    Records along;
     if (request.note) {
         RequestAnswered answered;
         answered.key = request.note->key;
@@ -97,9 +92,9 @@ Task<Response> Api::create_task(Request& request) {
         made.task = task;
         made.created_at = made.updated_at = parts_.env.clock.now();
         answered.answer = RawJson::trusted(task_json(made));
-        records.push_back(to_record(answered));
+        along.push_back(to_record(answered));
     }
-    Task<Result<void>> saving = parts_.system.append_all(std::move(records));
+    Task<Result<void>> saving = parts_.tasks.create(task, std::move(along));
     const Result<void> saved = co_await on_work(std::move(saving));
     if (!saved) co_return fail(request, saved.error());
     const TaskRow row =
@@ -148,11 +143,12 @@ Task<Response> Api::patch_task(Request& request) {
     const std::optional<TaskRow> row = find_task(request);
     if (!row) co_return fail(request, no_such_task(request));
     Body body(request.body);
-    TaskSaved task = row->task;
-    task.title = body.text("title").value_or(task.title);
-    task.state = body.choice<TaskState>("state").value_or(task.state);
+    TaskChanged change;
+    change.task_id = row->task.task_id;
+    change.title = body.text("title");
+    change.state = body.choice<TaskState>("state");
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
-    Task<Result<void>> saving = parts_.system.append(to_record(task));
+    Task<Result<void>> saving = parts_.system.append(to_record(change));
     const Result<void> saved = co_await on_work(std::move(saving));
     if (!saved) co_return fail(request, saved.error());
     co_return co_await get_task(request);

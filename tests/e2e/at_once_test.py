@@ -51,6 +51,31 @@ class AtOnce(kit.Case):
             self.assertEqual(self.client.session(session)["metadata"],
                              {"before": True, **{f"k{n}": n for n in range(self.CLIENTS)}})
 
+    def test_no_acknowledged_change_of_a_task_is_lost(self):
+        tasks = {f"changed-{n}": {"title": f"new {n}", "state": "DONE"} for n in range(self.ROUNDS)}
+        for task, wanted in tasks.items():
+            self.assert_status(self.client.post("/v1/tasks", {"id": task, "title": "old"}), 201)
+            statuses = self.fire([("PATCH", f"/v1/tasks/{task}", {key: value}) for key, value in wanted.items()])
+            self.assertEqual(statuses, [200, 200])
+
+        def saved():
+            return {task: {key: self.client.get(f"/v1/tasks/{task}")[key] for key in wanted}
+                    for task, wanted in tasks.items()}
+        self.assertEqual(saved(), tasks)
+        self.restart()
+        self.assertEqual(saved(), tasks)
+
+    def test_a_task_has_one_maker(self):
+        winners = {}
+        for n in range(self.ROUNDS):
+            statuses = self.fire([("POST", "/v1/tasks", {"id": f"made-{n}", "title": f"by {k}"})
+                                  for k in range(self.CLIENTS)])
+            self.assertEqual(sorted(statuses), [201] + [409] * (self.CLIENTS - 1))
+            winners[f"made-{n}"] = f"by {statuses.index(201)}"
+        for _ in range(2):
+            self.assertEqual({task: self.client.get(f"/v1/tasks/{task}")["title"] for task in winners}, winners)
+            self.restart()
+
     def test_many_members_of_metadata_are_merged_while_others_are_served(self):
         # A look at all members for each of them takes minutes here.
         wide = json.dumps({"metadata": {f"k{n}": n for n in range(150_000)}}).encode()
