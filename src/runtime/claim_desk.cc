@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 namespace rouse {
@@ -29,8 +30,14 @@ std::vector<PendingId> ClaimDesk::candidates(const ClaimRequest& request) {
 Task<Result<std::vector<PendingId>>> ClaimDesk::claim(ClaimRequest request) {
     const auto patience = std::make_shared<asio::steady_timer>(loop_, request.wait);
     const auto until = patience->expiry();
+    // On the loop, where nobody is between looking and waiting.
+    const auto wake = [loop = loop_, patience] {
+        asio::post(loop, [patience] { patience->cancel(); });
+    };
+    const std::stop_callback woken(request.gone, wake);
     std::vector<PendingId> claimed;
     for (;;) {
+        const std::uint64_t seen = calls_;
         for (const PendingId& id : candidates(request)) {
             const Result<Reply> leased =
                 co_await coordinator_.claim(id, request.worker, request.lease);
@@ -40,10 +47,14 @@ Task<Result<std::vector<PendingId>>> ClaimDesk::claim(ClaimRequest request) {
         }
         if (!claimed.empty() || closed_ || asio::steady_timer::clock_type::now() >= until)
             co_return claimed;
-        patience->expires_at(until);
-        waiting_.push_back(patience);
-        (void)co_await patience->async_wait(asio::as_tuple(asio::use_awaitable));
-        std::erase(waiting_, patience);
+        // What came while others were faster with the calls above is among the next ones.
+        if (calls_ == seen && !request.gone.stop_requested()) {
+            patience->expires_at(until);
+            waiting_.push_back(patience);
+            (void)co_await patience->async_wait(asio::as_tuple(asio::use_awaitable));
+            std::erase(waiting_, patience);
+        }
+        if (request.gone.stop_requested()) co_return claimed;
     }
 }
 
@@ -53,6 +64,7 @@ void ClaimDesk::close() {
 }
 
 void ClaimDesk::call_waits() {
+    ++calls_;
     for (const auto& timer : waiting_)
         timer->cancel();
 }

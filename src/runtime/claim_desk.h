@@ -4,7 +4,9 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@ struct ClaimRequest {
     Milliseconds lease{};
     Milliseconds wait{};
     std::function<bool(const SessionId&)> may_see = {};
+    std::stop_token gone = {};  // whoever asks has hung up
 };
 
 class ClaimDesk final {
@@ -30,7 +33,8 @@ class ClaimDesk final {
           registry_(registry),
           loop_(std::move(loop)) {}
 
-    // Up to `max` calls, now leased to the worker; none when the time is over.
+    // Up to `max` calls, now leased to the worker; none when the time is over, or when the worker
+    // hung up while it waited.
     Task<Result<std::vector<PendingId>>> claim(ClaimRequest request);
 
     // Nobody waits any longer.
@@ -47,6 +51,7 @@ class ClaimDesk final {
     Registry& registry_;
     boost::asio::any_io_executor loop_;
     std::vector<std::shared_ptr<boost::asio::steady_timer>> waiting_;
+    std::uint64_t calls_ = 0;  // of call_waits()
     bool closed_ = false;
 };
 

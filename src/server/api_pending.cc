@@ -414,6 +414,8 @@ Task<Response> Api::claim_any(Request& request) {
             return state && principal.sees_task((*state)->task_id);
         };
     }
+    if (claim.wait > Milliseconds(0)) claim.gone = request.watch_client();
+    const std::stop_token gone = claim.gone;
     Task<Result<std::vector<PendingId>>> asked = parts_.claims.claim(std::move(claim));
     const Result<std::vector<PendingId>> claimed = co_await on_work(std::move(asked));
     if (!claimed) co_return fail(request, claimed.error());
@@ -429,6 +431,8 @@ Task<Response> Api::claim_any(Request& request) {
     JsonObject out;
     out.raw("pending", json_list(items));
     Response response = json_response(200, out.done());
+    // Nobody waited to the end: with the same key they may wait again.
+    if (items.empty() && gone.stop_requested()) co_return response;
     co_return co_await remember(request, std::move(response));
 }
 

@@ -1,13 +1,17 @@
 #include "server/connection.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
 #include <concepts>
+#include <stop_token>
 
 #include "server/body.h"
 
@@ -96,6 +100,12 @@ std::optional<Problem> check_framing(const Parser::value_type& message, const Ht
     if (fields > limits.header_fields) return too_large("too many header fields");
     if (!message.target().starts_with('/')) return invalid_request("the target begins with /");
     return std::nullopt;
+}
+
+// The other side will send nothing more, whatever there is still to read.
+bool has_ended(tcp::socket& socket) {
+    pollfd one{socket.native_handle(), POLLRDHUP, 0};
+    return ::poll(&one, 1, 0) > 0;
 }
 
 // `Stream` is a TCP stream, or TLS on one.
@@ -277,6 +287,7 @@ class StreamConnection final : public Connection {
         if (!read_target(request.target, request)) {
             co_return co_await refuse(invalid_request("the target is not well encoded"));
         }
+        request.watch_client = [this] { return watch_client(); };
         transport().expires_never();
         Response response;
         try {
@@ -286,6 +297,7 @@ class StreamConnection final : public Connection {
             response = problem_response(
                 {500, "internal", "Internal error", "something went wrong on our side"}, id);
         }
+        end_watch();
         if (response.known) become_known();
         if (response.events && !head) {
             co_await stream_events(response, id);
@@ -294,6 +306,45 @@ class StreamConnection final : public Connection {
         const bool keeps = keep_alive && !response.close && !wire_->stopping;
         const bool written = co_await write(response, id, keeps, head);
         co_return written&& keeps;
+    }
+
+    // Looks for the end of what the client sends while a handler waits. Nothing is read meanwhile:
+    // the next request may be there already, and TLS has a say of its own.
+    struct Watch {
+        explicit Watch(const asio::any_io_executor& loop) : again(loop) {}
+        std::stop_source hung_up;
+        asio::steady_timer again;
+    };
+
+    std::stop_token watch_client() {
+        if (!watch_) {
+            watch_ = std::make_shared<Watch>(wire_->loop);
+            transport().socket().async_wait(
+                tcp::socket::wait_read,
+                [this, watch = std::weak_ptr(watch_)](const beast::error_code&) {
+                    if (!watch.expired()) look_for_end();
+                });
+        }
+        return watch_->hung_up.get_token();
+    }
+
+    void look_for_end() {
+        if (has_ended(transport().socket())) {
+            watch_->hung_up.request_stop();
+            return;
+        }
+        // Something else is there to be read, and would be reported at once, again and again.
+        watch_->again.expires_after(kLookAgain);
+        watch_->again.async_wait([this, watch = std::weak_ptr(watch_)](const beast::error_code&) {
+            if (!watch.expired()) look_for_end();
+        });
+    }
+
+    void end_watch() {
+        if (!watch_) return;
+        watch_.reset();
+        beast::error_code ignored;
+        transport().socket().cancel(ignored);  // nothing else is under way on it
     }
 
     std::string header_of(const Response& response, const std::string& id) const {
@@ -349,12 +400,14 @@ class StreamConnection final : public Connection {
     }
 
     static constexpr std::size_t kReadBytes = 8U << 10U;
+    static constexpr std::chrono::milliseconds kLookAgain{100};
 
     std::shared_ptr<Wire> wire_;
     Stream stream_;
     std::string remote_;
     bool busy_ = false;
     bool known_ = false;
+    std::shared_ptr<Watch> watch_;  // while a handler wants it: what comes later finds it gone
     EventSource* events_ = nullptr;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // while events may be closed
 };

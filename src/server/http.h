@@ -2,9 +2,11 @@
 
 // A request and a response as the handlers see them. The wire is connection.cc's business.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +41,9 @@ struct Request {
     std::string remote;  // address
     Principal principal;
     std::optional<RequestNote> note = {};  // with an Idempotency-Key
+    // Asks to be told when the client closes the connection, or its side of it: which of the two
+    // cannot be seen before something is sent.
+    std::function<std::stop_token()> watch_client = [] { return std::stop_token(); };
 
     std::string_view header(std::string_view name) const;
     std::optional<std::string> query_value(const std::string& name) const;

@@ -569,6 +569,14 @@ class Server:
                     found.append(entry)
         return found
 
+    def sockets(self):
+        """How many the process has open, those that it listens on among them."""
+        count = 0
+        for link in pathlib.Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                count += os.readlink(link).startswith("socket:")
+        return count
+
     def token(self):
         return (self.data / "token").read_text().strip()
 

@@ -91,6 +91,20 @@ class Tls(TlsCase):
         while made not in answer.fp.readline().decode():
             pass
 
+    def test_a_worker_that_hung_up_gets_no_call(self):
+        self.server.start()
+        headers = {"Authorization": f"Bearer {self.server.token()}", "Content-Type": "application/json"}
+
+        def post(connection, path, body):
+            connection.request("POST", path, body, headers)
+            return connection
+        before = self.server.sockets()
+        post(self.connect(), "/async-tool/claim?wait=5m", '{"worker":"ghost"}').close()
+        kit.wait_until(lambda: self.server.sockets() == before, "the connection to be let go")
+        post(self.connect(), "/v1/sessions?wait=10s", '{"agent":"helper","message":"go"}').getresponse().read()
+        answer = post(self.connect(), "/async-tool/claim?wait=10s", '{"worker":"there"}').getresponse().read()
+        self.assertIn(b'"worker":"there"', answer)
+
     def test_what_is_not_tls_gets_nothing(self):  # T33
         self.server.start()
         with socket.create_connection(("127.0.0.1", self.server.port), timeout=kit.PATIENCE) as plain:

@@ -1,5 +1,7 @@
 """Workers that pull calls: claims, leases, long polls."""
 
+import json
+import socket
 import time
 
 import kit
@@ -97,6 +99,15 @@ class Claims(WorkerCase):
         taken = [c["id"] for join in joins for c in join()["pending"]]
         self.assertEqual((len(taken), set(taken)), (len(set(taken)), made))
 
+    def test_no_call_is_missed_by_those_who_wait(self):
+        # A call that comes while a worker loses another one to somebody else is looked for again.
+        for n in range(12):
+            joins = [self.background(self.claim, f"w{n}-{k}", wait="1m") for k in range(6)]
+            making = [self.background(self.client.start, "build") for _ in range(6)]
+            made = [join()["pending"][0]["pending_id"] for join in making]
+            taken = [c["id"] for join in joins for c in join()["pending"]]
+            self.assertEqual(sorted(taken), sorted(made))
+
     def test_shutdown_answers_a_long_poll(self):
         join = self.background(self.claim, wait="1m")
         kit.wait_until(lambda: self.client.get("/healthz").status == 200)
@@ -131,6 +142,86 @@ class Claims(WorkerCase):
         _, mine = self.suspend(task_id="mine")
         worker = self.token("submit", ["mine"])
         self.assertEqual([c["id"] for c in self.claim(client=worker, max=10)["pending"]], [mine])
+
+
+class HungUp(WorkerCase):
+    def ask(self, path, body, **headers):
+        """A request as bytes."""
+        data = json.dumps(body).encode()
+        more = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+        return (f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.client.token}\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n{more}\r\n").encode() + data
+
+    def hang_up_while_waiting(self, data, more=b""):
+        """Sends the request and what else there is, goes, and returns when the server has noticed."""
+        before = self.server.sockets()
+        connection = socket.create_connection(("127.0.0.1", self.server.port), timeout=kit.PATIENCE)
+        connection.sendall(data)
+        kit.wait_until(lambda: self.server.sockets() > before, "the connection to be accepted")
+        connection.sendall(more)
+        connection.close()
+        kit.wait_until(lambda: self.server.sockets() == before, "the connection to be let go")
+
+    def answers(self, received):
+        """(status, body) of each answer in those bytes."""
+        found = []
+        while received:
+            head, _, received = received.partition(b"\r\n\r\n")
+            fields = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
+            length = int(fields["Content-Length"])
+            found.append((int(head.split(b" ")[1]), received[:length]))
+            received = received[length:]
+        return found
+
+    def test_whoever_hung_up_gets_no_call(self):
+        self.hang_up_while_waiting(self.ask("/async-tool/claim?wait=5m", {"worker": "ghost"}))
+        _, pending = self.suspend()
+        self.assertEqual([c["id"] for c in self.claim("there", wait="10s")["pending"]], [pending])
+
+    def test_the_same_key_may_wait_again(self):
+        key = {"Idempotency_Key": "again"}
+        self.hang_up_while_waiting(self.ask("/async-tool/claim?wait=5m", {"worker": "w"}, **key))
+        _, pending = self.suspend()
+        answer = self.client.post("/async-tool/claim?wait=5m", {"worker": "w"}, headers={"Idempotency-Key": "again"})
+        self.assertEqual([c["id"] for c in self.assert_status(answer, 200)["pending"]], [pending])
+
+    def test_whoever_hung_up_behind_another_request_gets_no_call(self):
+        # What was sent behind the claim hides the end from whoever only reads.
+        self.hang_up_while_waiting(self.ask("/async-tool/claim?wait=5m", {"worker": "ghost"}),
+                                   b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        _, pending = self.suspend()
+        self.assertEqual([c["id"] for c in self.claim("there", wait="10s")["pending"]], [pending])
+
+    def test_whoever_has_said_everything_is_answered(self):
+        # nc closes its side behind the request and reads on.
+        _, pending = self.suspend()
+        received = kit.exchange(self.server.port, self.ask("/async-tool/claim?wait=5m", {"worker": "nc"}), True)
+        (status, body), = self.answers(received)
+        self.assertEqual((status, [c["id"] for c in json.loads(body)["pending"]]), (200, [pending]))
+        received = kit.exchange(self.server.port, self.ask("/async-tool/claim?wait=5m", {"worker": "nc"}), True)
+        (status, body), = self.answers(received)
+        self.assertEqual((status, json.loads(body)), (200, {"pending": []}))
+        received = kit.exchange(self.server.port, self.ask("/v1/sessions?wait=10s", {"message": "test"}), True)
+        (status, body), = self.answers(received)
+        self.assertEqual((status, json.loads(body)["outcome"]["status"]), (200, "suspended"))
+
+    def test_a_connection_is_good_for_more_behind_a_long_poll(self):
+        connection = socket.create_connection(("127.0.0.1", self.server.port), timeout=kit.PATIENCE)
+        self.addCleanup(connection.close)
+        connection.sendall(self.ask("/async-tool/claim?wait=1m", {"worker": "w"}) +
+                           b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        _, pending = self.suspend()
+        received = b""
+        while not received.endswith(b"ok\n"):
+            received += connection.recv(65536)
+        (status, body), (health, _) = self.answers(received)
+        self.assertEqual((status, [c["id"] for c in json.loads(body)["pending"]], health), (200, [pending], 200))
+        connection.sendall(self.ask("/async-tool/claim?wait=10ms", {"worker": "w"}) +
+                           b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        received = b""
+        while chunk := connection.recv(65536):
+            received += chunk
+        self.assertEqual([status for status, _ in self.answers(received)], [200, 200])
 
 
 class Leases(WorkerCase):
