@@ -313,6 +313,11 @@ TEST_P(StoreContractTest, FindsOpenPendingCallsBySessionStatusAndExpiry) {  // S
     filter.session = a;
     EXPECT_EQ(ids(filter), Ids{soon});
     filter = {};
+    filter.tasks = {"another"};
+    EXPECT_EQ(ids(filter), Ids{});
+    filter.tasks.push_back((*store().load(a))->task_id);
+    EXPECT_EQ(ids(filter).size(), 2U);
+    filter = {};
     filter.expires_by = clock().now() + Milliseconds(10);
     EXPECT_EQ(ids(filter), Ids{soon});
     filter = {};

@@ -26,6 +26,9 @@ inline constexpr std::size_t kChildDepth = 5;
 inline constexpr std::chrono::hours kAnswersKept{24};  // to requests with an Idempotency-Key
 inline constexpr std::chrono::minutes kLongestWait{5};
 inline constexpr std::size_t kSystemRecordsPerSnapshot = 10'000;
+// What one request for a list of settled calls reads: so many logs, so much of them in all.
+inline constexpr std::size_t kListedLogs = 500;
+inline constexpr std::uint64_t kListedLogBytes = 8U << 20U;
 // Outgoing HTTP and programs that we run.
 inline constexpr std::chrono::seconds kHttpConnectTimeout{10};
 inline constexpr std::size_t kHttpResponseBytes = 16U << 20U;

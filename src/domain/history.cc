@@ -3,6 +3,32 @@
 #include "domain/fold.h"
 
 namespace rouse {
+namespace {
+
+// The call that the record ends, if it was still open.
+const PendingId* ended_by(const RecordBody& body) {
+    if (const auto* completed = std::get_if<PendingCompleted>(&body)) return &completed->pending_id;
+    if (const auto* failed = std::get_if<PendingFailed>(&body)) return &failed->pending_id;
+    if (const auto* expired = std::get_if<PendingExpired>(&body)) return &expired->pending_id;
+    if (const auto* cancelled = std::get_if<PendingCancelled>(&body)) return &cancelled->pending_id;
+    if (const auto* approved = std::get_if<PendingApproved>(&body)) return &approved->pending_id;
+    return nullptr;
+}
+
+}  // namespace
+
+std::vector<PendingCall> settled_calls(std::span<const Record> log) {
+    SessionState state;
+    std::vector<PendingCall> found;
+    for (const Record& record : log) {
+        const PendingId* id = ended_by(record.body);
+        const PendingCall* open = id == nullptr ? nullptr : state.find_pending(*id);
+        const bool ends = open != nullptr && is_open(open->status);
+        fold(state, record);
+        if (ends) found.push_back(*state.find_pending(*id));
+    }
+    return found;
+}
 
 std::optional<PendingCall> find_settled_call(std::span<const Record> log, const PendingId& id) {
     SessionState state;

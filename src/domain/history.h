@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "domain/state.h"
 
@@ -12,6 +13,9 @@ namespace rouse {
 
 // How a call ended, whenever that was; nothing when the log does not know it or it is still open.
 std::optional<PendingCall> find_settled_call(std::span<const Record> log, const PendingId& id);
+
+// Every call that has ended, in the order of the ends: what ends later comes behind.
+std::vector<PendingCall> settled_calls(std::span<const Record> log);
 
 // The token as the log left it.
 std::optional<Token> find_past_token(std::span<const Record> log, const TokenId& id);

@@ -347,5 +347,31 @@ TEST(HistoryTest, FindsHowACallEndedHoweverLongAgo) {
     EXPECT_EQ(find_past_token(driver.log(), TokenId("rt_x")), std::nullopt);
 }
 
+TEST(HistoryTest, FindsAllThatEndedInOneGo) {
+    SessionDriver driver(1);
+    driver.begin({CallSpec{}, CallSpec{}, CallSpec{}});
+    const PendingId first = driver.pending(0);
+    const PendingId second = driver.pending(1);
+    driver.commit(driver.settle(second, text_result("done")));
+    driver.commit(driver.settle(first, CallFailure{"no"}));
+    for (int turn = 0; turn < 3; ++turn) {
+        driver.commit(driver.message(OnWaiting::supersede));
+        driver.commit(driver.cancel(CancelMode::discard));
+        driver.commit(driver.message());
+        driver.commit(driver.say_and_park({CallSpec{}}));
+    }
+    const std::vector<PendingCall> found = settled_calls(driver.log());
+    std::size_t settled = 0;
+    for (const Record& record : driver.log()) {
+        const auto* created = std::get_if<PendingCreated>(&record.body);
+        if (created != nullptr && find_settled_call(driver.log(), created->pending_id)) ++settled;
+    }
+    ASSERT_EQ(found.size(), settled);
+    for (const PendingCall& call : found)
+        EXPECT_EQ(find_settled_call(driver.log(), call.pending_id), call);
+    EXPECT_EQ(found[0].pending_id, second);
+    EXPECT_EQ(found[1].pending_id, first);
+}
+
 }  // namespace
 }  // namespace rouse

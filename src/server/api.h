@@ -145,8 +145,22 @@ class Api final {
     std::optional<Problem> may_settle(Request& request, const PendingId& id);
     std::optional<Response> refuse_settling(Request& request, const PendingId& id);
     std::string call_json(const Request& request, const SessionId& session, const PendingCall& call,
-                          const Transcript& said) const;
-    std::vector<std::string> settled_calls(const Request& request, const PendingFilter& filter);
+                          const ToolPart* part) const;
+
+    // ---- lists of calls (api_pending_lists.cc)
+    struct ListedCall {
+        PendingId id;
+        std::string json;
+    };
+    struct CallPage {
+        std::vector<ListedCall> calls;
+        std::string next_cursor;  // empty: there is nothing more
+    };
+    CallPage list_open(const Request& request, PendingFilter filter) const;
+    CallPage list_settled(const Request& request, const PendingFilter& filter,
+                          const std::string& cursor) const;
+    void add_settled(const Request& request, const PendingFilter& filter, const SessionId& session,
+                     const std::string& behind, CallPage& page) const;
     Task<Response> settle(Request& request, const PendingId& id, Settlement settlement);
 
     // ---- handlers: sessions (api_sessions.cc)

@@ -253,96 +253,8 @@ Task<Response> Api::cancel_pending(Request& request) {
 // ---- reading --------------------------------------------------------------------------------
 
 std::string Api::call_json(const Request& request, const SessionId& session,
-                           const PendingCall& call, const Transcript& said) const {
-    return async_call_json(session, call, said, viewer(request));
-}
-
-// What is settled is in no index: it is looked up in the logs, of one session or of the latest.
-std::vector<std::string> Api::settled_calls(const Request& request, const PendingFilter& filter) {
-    constexpr std::size_t kSessions = 1000;
-    std::vector<SessionId> sessions;
-    if (filter.session) {
-        sessions.push_back(*filter.session);
-    } else {
-        SessionFilter latest;
-        latest.limit = kSessions;
-        for (const SessionSummary& session : parts_.store->list(latest))
-            sessions.push_back(session.id);
-    }
-    std::vector<std::string> items;
-    for (const SessionId& id : sessions) {
-        if (!find_session(request, id)) continue;
-        const Result<std::vector<Record>> log = read_records(*parts_.store, id);
-        if (!log) continue;
-        Transcript said;
-        for (const Record& record : *log)
-            said.fold(record);
-        for (const Record& record : *log) {
-            const auto* created = std::get_if<PendingCreated>(&record.body);
-            if (created == nullptr || (filter.tool && *filter.tool != created->tool)) continue;
-            const std::optional<PendingCall> call = find_settled_call(*log, created->pending_id);
-            if (!call || call->status != *filter.status) continue;
-            if (items.size() < filter.limit) items.push_back(call_json(request, id, *call, said));
-        }
-    }
-    return items;
-}
-
-namespace {
-
-// So much of an id that no other begins like it, and too little to settle the call.
-std::string cursor_behind(const PendingId& id) {
-    constexpr std::size_t kRandomLetters = 8;
-    const std::string& text = id.text();
-    return text.substr(0, text.rfind('_') + 1 + kRandomLetters);
-}
-
-}  // namespace
-
-Task<Response> Api::list_pending(Request& request) {
-    const Result<std::size_t> limit = limit_of(request, 1000, 1000);
-    if (!limit) co_return fail(request, limit.error());
-    PendingFilter filter;
-    filter.limit = *limit + 1;
-    if (const auto session = request.query_value("sessionID")) filter.session = SessionId(*session);
-    filter.tool = request.query_value("tool");
-    if (const auto cursor = request.query_value("cursor")) {
-        if (!session_of(PendingId(*cursor))) co_return fail(request, foreign_cursor());
-        filter.after = PendingId(*cursor + "~");  // behind all that begin like it
-    }
-    if (const auto status = request.query_value("status")) {
-        filter.status = parse_enum<PendingStatus>(*status);
-        if (!filter.status) {
-            co_return fail(request, invalid_request("status is one of waiting, processing, "
-                                                    "completed, failed, expired, cancelled"));
-        }
-    }
-    if (filter.status && !is_open(*filter.status)) {
-        filter.limit = *limit;
-        const std::vector<std::string> items = settled_calls(request, filter);
-        JsonObject out;
-        out.raw("pending", json_list(items));
-        out.number("count", static_cast<std::int64_t>(items.size())).raw("next_cursor", "");
-        co_return json_response(200, out.done());
-    }
-    std::vector<OpenPending> open = parts_.store->pending(filter);
-    const bool more = open.size() > *limit;
-    if (more) open.resize(*limit);
-    std::vector<std::string> items;
-    for (const OpenPending& one : open) {
-        const Result<std::shared_ptr<const SessionState>> state =
-            find_session(request, one.session);
-        const PendingCall* call = state ? (*state)->find_pending(one.call.pending_id) : nullptr;
-        if (call == nullptr) continue;
-        const Result<Transcript> said = transcript(one.session);
-        if (!said) continue;
-        items.push_back(call_json(request, one.session, *call, *said));
-    }
-    JsonObject out;
-    out.raw("pending", json_list(items));
-    out.number("count", static_cast<std::int64_t>(items.size()));
-    out.text_or_null("next_cursor", more ? cursor_behind(open.back().call.pending_id) : "");
-    co_return json_response(200, out.done());
+                           const PendingCall& call, const ToolPart* part) const {
+    return async_call_json(session, call, part, viewer(request));
 }
 
 Task<Response> Api::get_pending(Request& request) {
@@ -352,7 +264,7 @@ Task<Response> Api::get_pending(Request& request) {
     const Result<Transcript> said = transcript(found->session);
     if (!said) co_return fail(request, said.error());
     JsonObject out;
-    out.raw("pending", call_json(request, found->session, found->call, *said));
+    out.raw("pending", call_json(request, found->session, found->call, find_part(*said, id)));
     co_return json_response(200, out.done());
 }
 
@@ -424,9 +336,8 @@ Task<Response> Api::claim_any(Request& request) {
         const Result<FoundCall> found = find_call(request, id);
         if (!found) continue;
         const Result<Transcript> said = transcript(found->session);
-        if (said) {
-            items.push_back(call_json(request, found->session, found->call, *said));
-        }
+        if (!said) continue;
+        items.push_back(call_json(request, found->session, found->call, find_part(*said, id)));
     }
     JsonObject out;
     out.raw("pending", json_list(items));

@@ -199,7 +199,7 @@ OpenInputs open_inputs(const SessionState& state, const Transcript& transcript) 
     OpenInputs inputs;
     for (const PendingCall& call : state.pending) {
         if (!is_open(call.status)) continue;
-        if (const auto part = find_part(transcript, call.pending_id)) {
+        if (const ToolPart* part = find_part(transcript, call.pending_id)) {
             inputs.emplace(call.pending_id, part->input);
         }
     }
@@ -313,13 +313,23 @@ std::string transcript_json(const SessionState& state, const Transcript& transcr
     return out.done();
 }
 
-std::optional<ToolPart> find_part(const Transcript& transcript, const PendingId& id) {
+const ToolPart* find_part(const Transcript& transcript, const PendingId& id) {
     for (auto entry = transcript.entries().rbegin(); entry != transcript.entries().rend();
          ++entry) {
         const auto part = std::ranges::find(entry->parts, id, &ToolPart::pending_id);
-        if (part != entry->parts.end()) return *part;
+        if (part != entry->parts.end()) return &*part;
     }
-    return std::nullopt;
+    return nullptr;
+}
+
+CallParts call_parts(const Transcript& transcript) {
+    CallParts parts;
+    for (const TranscriptEntry& entry : transcript.entries()) {
+        for (const ToolPart& part : entry.parts) {
+            if (!part.pending_id.empty()) parts[part.pending_id] = &part;
+        }
+    }
+    return parts;
 }
 
 std::string schema_text(const RawJson& schema) {
@@ -442,9 +452,8 @@ std::string explain_json(const SessionState& state, const std::vector<Record>& l
 
 // ---- the pending-call API -------------------------------------------------------------------
 
-std::string async_call_json(const SessionId& session, const PendingCall& call,
-                            const Transcript& transcript, const Viewer& viewer) {
-    const std::optional<ToolPart> part = find_part(transcript, call.pending_id);
+std::string async_call_json(const SessionId& session, const PendingCall& call, const ToolPart* part,
+                            const Viewer& viewer) {
     JsonObject time;
     time.number("created", to_epoch_ms(call.created_at));
     if (call.started_at) time.number("started", to_epoch_ms(*call.started_at));

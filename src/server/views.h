@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "domain/status.h"
@@ -74,9 +75,10 @@ std::string explain_json(const SessionState& state, const std::vector<Record>& l
                          const Transcript& transcript, const Catalogue& catalogue,
                          const Viewer& viewer);
 
-// A pending call in the words of the pending-call API (camelCase, milliseconds).
-std::string async_call_json(const SessionId& session, const PendingCall& call,
-                            const Transcript& transcript, const Viewer& viewer);
+// A pending call in the words of the pending-call API (camelCase, milliseconds). `part` is what the
+// conversation has of it; null: nothing.
+std::string async_call_json(const SessionId& session, const PendingCall& call, const ToolPart* part,
+                            const Viewer& viewer);
 
 // A schema as it is, or the one that takes any object.
 std::string schema_text(const RawJson& schema);
@@ -84,6 +86,10 @@ std::string schema_text(const RawJson& schema);
 // Every pending id in the text, cut short.
 std::string mask_pending_ids(std::string_view text);
 
-std::optional<ToolPart> find_part(const Transcript& transcript, const PendingId& id);
+// Null: the conversation does not have it.
+const ToolPart* find_part(const Transcript& transcript, const PendingId& id);
+// All of them at once; they live as long as the transcript.
+using CallParts = std::unordered_map<PendingId, const ToolPart*>;
+CallParts call_parts(const Transcript& transcript);
 
 }  // namespace rouse::server

@@ -1,5 +1,6 @@
 #include "store/store.h"
 
+#include <algorithm>
 #include <future>
 #include <limits>
 
@@ -60,8 +61,13 @@ bool matches(const SessionFilter& filter, const SessionSummary& session) {
     return project_status(session.run, filter.boot, now) == *filter.status;
 }
 
-bool matches(const PendingFilter& filter, const SessionId& session, const PendingSummary& call) {
-    if (filter.session && *filter.session != session) return false;
+bool matches(const PendingFilter& filter, const SessionSummary& session,
+             const PendingSummary& call) {
+    if (filter.session && *filter.session != session.id) return false;
+    if (!filter.tasks.empty() &&
+        std::ranges::find(filter.tasks, session.task_id) == filter.tasks.end()) {
+        return false;
+    }
     if (filter.status && *filter.status != call.status) return false;
     if (filter.tool && *filter.tool != call.tool) return false;
     if (filter.expires_by && (!call.expires_at || *call.expires_at > *filter.expires_by)) {

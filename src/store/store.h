@@ -84,7 +84,8 @@ struct PendingFilter {
     std::optional<PendingStatus> status;
     std::optional<std::string> tool;
     std::optional<Timestamp> expires_by;
-    PendingId after;  // only ids that sort behind this one
+    std::vector<std::string> tasks;  // of sessions of these; empty: of all
+    PendingId after;                 // only ids that sort behind this one
     std::size_t limit = 1000;
 };
 
@@ -198,6 +199,7 @@ Commit make_commit(const SessionId& log, std::optional<Seq> expected_last, Recor
 Result<std::vector<Record>> read_records(Store& store, const SessionId& log, Seq from = 1);
 
 bool matches(const SessionFilter& filter, const SessionSummary& session);
-bool matches(const PendingFilter& filter, const SessionId& session, const PendingSummary& call);
+bool matches(const PendingFilter& filter, const SessionSummary& session,
+             const PendingSummary& call);
 
 }  // namespace rouse

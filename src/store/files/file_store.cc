@@ -422,7 +422,7 @@ std::vector<OpenPending> FileStore::pending(const PendingFilter& filter) {
     const auto lock = lock_table();
     const auto add = [&](const files::IndexRow& row) {
         for (const PendingSummary& call : row.session.pending) {
-            if (matches(filter, row.session.id, call)) found.push_back({row.session.id, call});
+            if (matches(filter, row.session, call)) found.push_back({row.session.id, call});
         }
     };
     if (filter.session) {

@@ -147,8 +147,9 @@ std::vector<OpenPending> MemoryStore::pending(const PendingFilter& filter) {
     std::vector<OpenPending> found;
     const std::lock_guard lock(mutex_);
     for (const auto& [id, log] : logs_) {
-        for (const PendingSummary& call : summarize(*log.state).pending) {
-            if (matches(filter, id, call)) found.push_back({id, call});
+        const SessionSummary row = summarize(*log.state);
+        for (const PendingSummary& call : row.pending) {
+            if (matches(filter, row, call)) found.push_back({id, call});
         }
     }
     std::ranges::sort(found, {},
