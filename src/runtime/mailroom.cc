@@ -189,15 +189,28 @@ Task<Result<void>> Mailroom::deliver(Letter part) {
     co_return done;
 }
 
-Task<Result<void>> Mailroom::continue_chain(std::string id, std::uint32_t hops,
-                                            std::uint32_t wakes) {
+// All of its sessions that are left, and one at least.
+bool Mailroom::is_seen(const ChainRow& chain, const MaySee& may_see) const {
+    if (!may_see) return true;
+    bool seen = false;
+    for (const SessionId& session : chain.sessions) {
+        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(session);
+        if (!state) continue;
+        if (!may_see((*state)->task_id)) return false;
+        seen = true;
+    }
+    return seen;
+}
+
+Task<Result<void>> Mailroom::continue_chain(std::string id, std::uint32_t hops, std::uint32_t wakes,
+                                            MaySee may_see) {
     const std::optional<ChainRow> row =
         parts_.system.ask([&](const SystemState& state) -> std::optional<ChainRow> {
             const auto found = state.chains.find(id);
             if (found == state.chains.end()) return std::nullopt;
             return found->second;
         });
-    if (!row) {
+    if (!row || !is_seen(*row, may_see)) {
         co_return Error(ErrorKind::not_found, "unknown_chain",
                         "there is no chain " + id +
                             "; GET /v1/waits?kind=chain lists those that "

@@ -44,14 +44,18 @@ class Mailroom final {
     // The same for what the last process left.
     void start();
 
-    //   not_found     unknown_chain
+    // `may_see` says so of a task; without it, of all.
+    //   not_found     unknown_chain, also when a session of another task would go on
     //   precondition  not_stopped
-    Task<Result<void>> continue_chain(std::string id, std::uint32_t hops, std::uint32_t wakes);
+    using MaySee = std::function<bool(const std::string& task_id)>;
+    Task<Result<void>> continue_chain(std::string id, std::uint32_t hops, std::uint32_t wakes,
+                                      MaySee may_see);
 
  private:
     Task<void> carry_all(Letter letter, bool again);
     Task<Result<void>> deliver(Letter part);
     std::vector<InboxReceived> received(const SessionId& session) const;
+    bool is_seen(const ChainRow& chain, const MaySee& may_see) const;
     // Plans until no log that it reads moves meanwhile.
     using Plan = std::function<Companions::Then(Commit&)>;
     Task<Result<void>> commit(Plan plan);

@@ -223,6 +223,7 @@ class Api final {
     std::string task_json(const TaskRow& row) const;
     std::optional<TaskRow> find_task(const Request& request) const;
     static Problem no_such_task(const Request& request);
+    bool sees_webhook(const Request& request, const DeliveryRow& row) const;
 
     ApiParts parts_;
     IdSource ids_;

@@ -16,6 +16,10 @@ Result<SessionId> Api::find_sender(const Request& request, const std::string& na
         const Result<std::shared_ptr<const SessionState>> state = find_session(request, *id);
         if (state) return *id;
     }
+    if (!request.principal.sees_task(task_id)) {
+        return Error(ErrorKind::not_found, "unknown_alias",
+                     "Unknown session \"" + name + "\"; an alias needs its task_id");
+    }
     const Result<MailAddress> address = parts_.mail_planner.find(name, task_id);
     if (!address) return address.error();
     const Result<std::shared_ptr<const SessionState>> state =
@@ -26,7 +30,7 @@ Result<SessionId> Api::find_sender(const Request& request, const std::string& na
 
 Response Api::fail_mail(const Request& request, const Error& error, const std::string& task_id) {
     Problem problem = to_problem(error);
-    if (error.reason == "unknown_alias") {
+    if (error.reason == "unknown_alias" && request.principal.sees_task(task_id)) {
         std::vector<std::string> names;
         for (const MailAddress& address : parts_.mail_planner.aliases(task_id))
             names.push_back(to_json_string(address.name));
@@ -50,7 +54,9 @@ Task<Response> Api::post_broadcast(Request& request) {
     if (const auto reply_to = body.text("reply_to")) question.reply_to = MessageId(*reply_to);
     question.resume = body.flag("resume");
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
-    if (!request.principal.sees_task(question.task_id) && from.empty()) {
+    // A session that is named by its id brings its task along.
+    const bool names_a_task = from.empty() || !question.task_id.empty();
+    if (names_a_task && !request.principal.sees_task(question.task_id)) {
         co_return fail(request, Problem{403, "forbidden", "Forbidden",
                                         "this token is for certain tasks only"});
     }
@@ -167,9 +173,15 @@ Task<Response> Api::continue_chain(Request& request) {
     if (hops < 0 || hops > kMost) body.complain("hops", "must be from 0 to 1000");
     if (wakes < 1 || wakes > kMost) body.complain("wakes", "must be from 1 to 1000");
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
+    Mailroom::MaySee may_see;
+    if (!request.principal.tasks.empty()) {
+        may_see = [principal = request.principal](const std::string& task) {
+            return principal.sees_task(task);
+        };
+    }
     Task<Result<void>> continuing = parts_.mailroom.continue_chain(
         request.path_parameters.at(0), static_cast<std::uint32_t>(hops),
-        static_cast<std::uint32_t>(wakes));
+        static_cast<std::uint32_t>(wakes), std::move(may_see));
     const Result<void> done = co_await on_work(std::move(continuing));
     if (!done) co_return fail(request, done.error());
     JsonObject out;

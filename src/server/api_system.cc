@@ -175,6 +175,11 @@ Task<Response> Api::create_api_token(Request& request) {
     token.scope = body.choice<Scope>("scope").value_or(Scope::read);
     token.tasks = body.texts("tasks");
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
+    if (!request.principal.covers(token.tasks)) {
+        co_return fail(request, Problem{403, "forbidden", "Forbidden",
+                                        "this token is for certain tasks; those that it makes are "
+                                        "for some of them: name them in tasks"});
+    }
     request.note.reset();  // the secret is shown once
     token.token_id = "rk_" + ids_.random_text(10);
     const Secret secret = ids_.secret();
@@ -190,11 +195,11 @@ Task<Response> Api::create_api_token(Request& request) {
 }
 
 Task<Response> Api::list_api_tokens(Request& request) {
-    (void)request;
-    const std::vector<ApiTokenRow> rows = parts_.system.ask([](const SystemState& state) {
+    const std::vector<ApiTokenRow> rows = parts_.system.ask([&](const SystemState& state) {
         std::vector<ApiTokenRow> found;
-        for (const auto& [id, row] : state.tokens)
-            found.push_back(row);
+        for (const auto& [id, row] : state.tokens) {
+            if (request.principal.covers(row.token.tasks)) found.push_back(row);
+        }
         return found;
     });
     std::vector<std::string> items;
@@ -212,7 +217,11 @@ Task<Response> Api::list_api_tokens(Request& request) {
 
 Task<Response> Api::revoke_api_token(Request& request) {
     const std::string& id = request.path_parameters.at(0);
-    if (!parts_.system.ask([&](const SystemState& state) { return state.tokens.contains(id); })) {
+    const bool known = parts_.system.ask([&](const SystemState& state) {
+        const auto found = state.tokens.find(id);
+        return found != state.tokens.end() && request.principal.covers(found->second.token.tasks);
+    });
+    if (!known) {
         co_return fail(request,
                        Problem{404, "not_found", "No such token", "there is no token " + id});
     }
@@ -225,8 +234,11 @@ Task<Response> Api::revoke_api_token(Request& request) {
 
 // ---- webhooks -------------------------------------------------------------------------------
 
+bool Api::sees_webhook(const Request& request, const DeliveryRow& row) const {
+    return request.principal.tasks.empty() || find_session(request, row.webhook.session_id);
+}
+
 Task<Response> Api::list_dead_webhooks(Request& request) {
-    (void)request;
     const std::vector<DeliveryRow> rows = parts_.system.ask([](const SystemState& state) {
         std::vector<DeliveryRow> found;
         for (const auto& [id, row] : state.deliveries) {
@@ -236,6 +248,7 @@ Task<Response> Api::list_dead_webhooks(Request& request) {
     });
     std::vector<std::string> items;
     for (const DeliveryRow& row : rows) {
+        if (!sees_webhook(request, row)) continue;
         JsonObject out;
         out.text("id", row.webhook.delivery_id).text("url", row.webhook.url);
         out.text("type", row.webhook.type).text("session_id", row.webhook.session_id.text());
@@ -252,11 +265,11 @@ Task<Response> Api::retry_dead_webhook(Request& request) {
     const std::string& id = request.path_parameters.at(0);
     Body body(request.body);
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
-    const bool dead = parts_.system.ask([&](const SystemState& state) {
+    const DeliveryRow row = parts_.system.ask([&](const SystemState& state) {
         const auto found = state.deliveries.find(id);
-        return found != state.deliveries.end() && found->second.dead;
+        return found == state.deliveries.end() ? DeliveryRow() : found->second;
     });
-    if (!dead) {
+    if (!row.dead || !sees_webhook(request, row)) {
         co_return fail(request, Problem{404, "not_found", "No such dead webhook",
                                         "there is no dead webhook " + id});
     }

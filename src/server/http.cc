@@ -88,6 +88,12 @@ bool Principal::sees_task(const std::string& task) const {
     return tasks.empty() || std::ranges::find(tasks, task) != tasks.end();
 }
 
+bool Principal::covers(const std::vector<std::string>& others) const {
+    if (tasks.empty()) return true;
+    return !others.empty() &&
+           std::ranges::all_of(others, [&](const std::string& task) { return sees_task(task); });
+}
+
 std::string_view Request::header(std::string_view name) const {
     for (const auto& [key, value] : headers) {
         if (key == name) return value;

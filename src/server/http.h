@@ -27,6 +27,8 @@ struct Principal {
 
     bool may(Scope needed) const { return scope && *scope >= needed; }
     bool sees_task(const std::string& task) const;
+    // Sees all that somebody with a token for these tasks sees; none: all tasks.
+    bool covers(const std::vector<std::string>& others) const;
 };
 
 struct Request {

@@ -265,6 +265,27 @@ class Tasks(AuthCase):
         self.assert_problem(mine.post("/v1/tasks", {"id": "theirs-2"}), 403, "forbidden")
         self.assert_status(mine.post("/v1/sessions", {"task_id": "mine"}), 201)
 
+    def test_a_token_makes_none_that_sees_more_than_itself(self):
+        mine = self.token("admin", ["mine", "also-mine"])
+        before = self.client.get("/v1/tokens")["items"]
+        for tasks in ({}, {"tasks": []}, {"tasks": ["theirs"]}, {"tasks": ["mine", "theirs"]}, {"tasks": [""]}):
+            with self.subTest(tasks):
+                self.assert_problem(mine.post("/v1/tokens", {"scope": "read", **tasks}), 403, "forbidden")
+        self.assertEqual(self.client.get("/v1/tokens")["items"], before)
+        made = self.assert_status(mine.post("/v1/tokens", {"scope": "admin", "tasks": ["mine"]}), 201)
+        seen = {t["id"]: t["tasks"] for t in self.server.client(made["token"]).get("/v1/tokens")["items"]}
+        self.assertIn(made["id"], seen)
+        self.assertEqual({task for tasks in seen.values() for task in tasks}, {"mine"})
+
+    def test_tokens_that_see_more_do_not_exist_for_it(self):
+        mine = self.token("admin", ["mine"])
+        others = [self.client.post("/v1/tokens", {"name": "hush", "scope": "read", **tasks})["id"]
+                  for tasks in ({}, {"tasks": ["theirs"]}, {"tasks": ["mine", "theirs"]})]
+        self.assertNotIn("hush", [t["name"] for t in mine.get("/v1/tokens")["items"]])
+        for token in others:
+            self.assert_problem(mine.delete(f"/v1/tokens/{token}"), 404, "not_found")
+        self.assertLessEqual(set(others), {t["id"] for t in self.client.get("/v1/tokens")["items"]})
+
     def test_what_belongs_to_nobody_is_not_theirs(self):
         lone = self.client.start("go")["id"]
         self.assert_problem(self.token("read", ["mine"]).get(f"/v1/sessions/{lone}"), 404, "not_found")

@@ -304,6 +304,28 @@ class Delivery(MailCase):
         self.assert_status(submit.post("/v1/broadcast", body), 202)
         self.assert_problem(submit.post("/v1/broadcast", {**body, "from": "a"}), 403, "forbidden")
 
+    def test_names_of_other_tasks_are_not_told(self):
+        # T7
+        self.session("hush-builder", agent="a", task_id="theirs")
+        self.session("hush-deployer", agent="a")
+        own = self.session("a", task_id="mine")
+        mine = self.token("operate", ["mine"])
+        body = {"message": "note this", "to": "nobody"}
+        for more in ({"task_id": "theirs"}, {"task_id": "theirs", "from": "nobody"}, {"from": "nobody"},
+                     {"task_id": "theirs", "from": "hush-builder"}, {"from": "hush-deployer"},
+                     {"task_id": "theirs", "from": own}, {}):
+            with self.subTest(more):
+                answer = mine.post("/v1/broadcast", {**body, **more})
+                self.assertIn(answer.status, (403, 404), answer)
+                self.assertNotIn("known", answer.json)
+                said = answer.body.replace(more.get("from", "nobody").encode(), b"")
+                for word in (b"hush-b", b"hush-d", b"sess_"):
+                    self.assertNotIn(word, said)
+        known = self.assert_status(mine.post("/v1/broadcast", {**body, "from": own}), 404)
+        self.assertEqual(known["known"], ["a"])
+        known = self.assert_status(mine.post("/v1/broadcast", {**body, "from": "x", "task_id": "mine"}), 404)
+        self.assertEqual(known["known"], ["a"])
+
     def test_the_command_line(self):
         # api 7: rouse send, rouse inbox
         import subprocess
@@ -476,6 +498,19 @@ class Chains(MailCase):
         self.restart()  # what lets it go on also wakes
         kit.wait_until(lambda: max(m["hops"] for s in sessions for m in self.inbox(s)) == 12, "three hops more")
         self.stopped()
+
+    def test_a_chain_of_another_task_is_not_theirs_to_let_go_on(self):
+        # T7: as if there were none
+        one, two = (self.session(name, agent="pair", task_id="theirs") for name in ("one", "two"))
+        self.send("one", "left", task_id="theirs")
+        chain = self.stopped()[0]["chain_id"]
+        self.settled(one, two)
+        mine = self.token("operate", ["mine"])
+        with self.nothing_changes(one), self.nothing_changes(two):
+            refused = self.assert_problem(mine.post(f"/v1/chains/{chain}/continue"), 404, "not_found")
+            unknown = self.assert_problem(mine.post("/v1/chains/msg_1/continue"), 404, "not_found")
+            self.assertEqual(refused["detail"].replace(chain, ""), unknown["detail"].replace("msg_1", ""))
+        self.assert_status(self.token("operate", ["mine", "theirs"]).post(f"/v1/chains/{chain}/continue"), 202)
 
     def test_chains_that_are_not_stopped_cannot_go_on(self):
         self.assert_problem(self.client.post("/v1/chains/msg_1/continue"), 404, "not_found")

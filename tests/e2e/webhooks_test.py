@@ -237,6 +237,20 @@ class Failing(WebhookCase):
         self.assert_problem(self.client.post("/v1/webhooks/dead/msg_none/retry"), 404, "not_found")
 
 
+    def test_dead_ones_of_other_tasks_do_not_exist(self):
+        # T7
+        self.outside.on("/some", (410, {}))
+        for task in ("theirs", "mine"):
+            self.client.start("hello", task_id=task)
+        dead = kit.wait_until(lambda: (found := self.client.get("/v1/webhooks/dead")["items"]) and len(found) == 2 and
+                              {self.client.session(d["session_id"])["task_id"]: d["id"] for d in found},
+                              "both to be dead")
+        mine = self.token("admin", ["mine"])
+        self.assertEqual([d["id"] for d in mine.get("/v1/webhooks/dead")["items"]], [dead["mine"]])
+        self.assert_problem(mine.post(f"/v1/webhooks/dead/{dead['theirs']}/retry"), 404, "not_found")
+        self.assert_status(mine.post(f"/v1/webhooks/dead/{dead['mine']}/retry"), 202)
+
+
 class Order(WebhookCase):
     def test_first_attempts_keep_the_order_of_a_session(self):
         # api 5: first attempts in order per session and endpoint
