@@ -26,10 +26,12 @@ constexpr std::chrono::seconds kLookAgain{1};
 constexpr Milliseconds kSendAgain = seconds(30);  // what was sent and could not be noted
 constexpr int kGone = 410;
 
+// Those that are not dead.
 std::vector<const DeliveryRow*> in_order(const SystemState& state) {
     std::vector<const DeliveryRow*> rows;
-    for (const auto& [id, row] : state.deliveries)
-        rows.push_back(&row);
+    for (const auto& [id, row] : state.deliveries) {
+        if (!row.dead) rows.push_back(&row);
+    }
     std::ranges::sort(rows, {}, &DeliveryRow::order);
     return rows;
 }
@@ -81,7 +83,7 @@ std::vector<DeliveryRow> Outbox::take_due() {
         for (const DeliveryRow* one : in_order(state)) {
             const DeliveryRow& row = *one;
             const std::string& id = row.webhook.delivery_id;
-            if (row.dead || in_flight_.size() + due.size() >= kAtOnce) continue;
+            if (in_flight_.size() + due.size() >= kAtOnce) break;
             const bool waits = in_flight_.contains(id) || not_noted_.contains(id);
             if (row.attempts == 0) {
                 const bool is_first =
