@@ -289,9 +289,37 @@ TEST_P(StoreContractTest, NamesFollowTheirSessions) {
     for (int i = 0; i < 200; ++i)  // past a checkpoint
         ASSERT_TRUE(commit(after, std::nullopt, {message(std::string(1000, 'x'))}));
     EXPECT_EQ(named("ann"), Ids{after});
+    renamed.alias = "ann";  // and back, twice in a row
+    ASSERT_TRUE(commit(before, std::nullopt, {renamed, renamed}));
+    EXPECT_EQ(named("ann"), (Ids{after, before}));
+    EXPECT_EQ(named("bea"), Ids{});
     ASSERT_TRUE(commit(after, std::nullopt, {SessionDeleted{}}));
-    EXPECT_EQ(named("ann"), Ids{});
-    EXPECT_EQ(named("bea"), Ids{before});
+    EXPECT_EQ(named("ann"), Ids{before});
+}
+
+TEST_P(StoreContractTest, ChildrenAreFoundByTheirParent) {
+    using Ids = std::vector<SessionId>;
+    const auto children_of = [&](const SessionId& parent) {
+        SessionFilter filter;
+        filter.parent = parent;
+        Ids found;
+        for (const SessionSummary& row : store().list(filter))
+            found.push_back(row.id);
+        return found;
+    };
+    const SessionId parent = create();
+    const SessionId childless = create();
+    SessionCreated child;
+    child.parent.emplace().session_id = parent;
+    const SessionId before = create(child);  // known before anybody asks
+    EXPECT_EQ(children_of(parent), Ids{before});
+    const SessionId after = create(child);
+    EXPECT_EQ(children_of(parent), (Ids{after, before}));
+    EXPECT_EQ(children_of(childless), Ids{});
+    ASSERT_TRUE(commit(before, std::nullopt, {SessionDeleted{}}));
+    EXPECT_EQ(children_of(parent), Ids{after});
+    ASSERT_TRUE(commit(parent, std::nullopt, {SessionDeleted{}}));
+    EXPECT_EQ(children_of(parent), Ids{after});  // it may still have to be stopped
 }
 
 TEST_P(StoreContractTest, FindsOpenPendingCallsBySessionStatusAndExpiry) {  // S0-47…49

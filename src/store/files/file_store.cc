@@ -403,15 +403,17 @@ std::vector<SessionSummary> FileStore::list(const SessionFilter& filter) {
         return found.size() < filter.limit;
     };
     const auto lock = lock_table();
-    const bool by_alias = filter.alias && !filter.alias->empty();
-    const bool by_external_id = filter.external_id && !filter.external_id->empty();
-    if (!by_alias && !by_external_id) {
+    std::vector<files::IndexRow> rows;
+    if (filter.alias && !filter.alias->empty()) {
+        rows = table_.rows_with_alias(*filter.alias);
+    } else if (filter.external_id && !filter.external_id->empty()) {
+        rows = table_.rows_with_external_id(*filter.external_id);
+    } else if (filter.parent && !filter.parent->empty()) {
+        rows = table_.rows_with_parent(*filter.parent);
+    } else {
         table_.index().visit_newest_first(take);
-        return found;
     }
-    for (const files::IndexRow& row : by_alias
-                                          ? table_.rows_with_alias(*filter.alias)
-                                          : table_.rows_with_external_id(*filter.external_id)) {
+    for (const files::IndexRow& row : rows) {
         if (!take(row)) break;
     }
     return found;

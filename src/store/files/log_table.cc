@@ -61,6 +61,15 @@ Result<void> read_log_lines(Fs& fs, const std::string& path, std::uint64_t bytes
     return {};
 }
 
+// Takes an id out of a list of names.
+void strike(std::unordered_map<std::string, std::set<SessionId>>& names, const std::string& name,
+            const SessionId& id) {
+    const auto found = names.find(name);
+    if (found == names.end()) return;
+    found->second.erase(id);
+    if (found->second.empty()) names.erase(found);
+}
+
 // The system log says nothing about any session's state: its end is all there is to know.
 SessionState system_state(const IndexRow& row) {
     SessionState state;
@@ -166,6 +175,10 @@ Result<bool> LogTable::file_is_missing(const SessionId& id) {
 }
 
 void LogTable::fold_into(OpenLog& log, const RecordView& record) {
+    const auto* updated = std::get_if<SessionUpdated>(&record.body);
+    if (book_ && updated != nullptr && updated->alias) {
+        strike(book_->aliases, log.state->alias, log.state->id);
+    }
     fold(log.state.change(), record);
     mark_changed(log);
     if (const auto* created = std::get_if<PendingCreated>(&record.body)) {
@@ -188,7 +201,10 @@ void LogTable::mark_changed(OpenLog& log) {
 void LogTable::remove(const SessionId& id, Timestamp at) {
     if (index_.deleted_at(id)) return;
     std::vector<PendingId> views;
-    if (const std::optional<IndexRow> row = index_.find(id)) views = pending_ids(row->session);
+    if (const std::optional<IndexRow> row = index_.find(id)) {
+        views = pending_ids(row->session);
+        if (book_) book_->forget(row->session);
+    }
     if (const auto log = open_.find(id); log != open_.end()) {
         views.insert(views.end(), log->second.pending_views.begin(),
                      log->second.pending_views.end());
@@ -277,6 +293,13 @@ SessionIndex& LogTable::index_for_checkpoint() {
 void LogTable::Book::learn(const SessionSummary& session) {
     if (!session.alias.empty()) aliases[session.alias].insert(session.id);
     if (!session.external_id.empty()) external_ids[session.external_id].insert(session.id);
+    if (!session.parent.empty()) parents[session.parent.text()].insert(session.id);
+}
+
+void LogTable::Book::forget(const SessionSummary& session) {
+    strike(aliases, session.alias, session.id);
+    strike(external_ids, session.external_id, session.id);
+    strike(parents, session.parent.text(), session.id);
 }
 
 std::vector<IndexRow> LogTable::rows_of(Names Book::* names, const std::string& name) {
@@ -304,6 +327,10 @@ std::vector<IndexRow> LogTable::rows_with_alias(const std::string& alias) {
 
 std::vector<IndexRow> LogTable::rows_with_external_id(const std::string& external_id) {
     return rows_of(&Book::external_ids, external_id);
+}
+
+std::vector<IndexRow> LogTable::rows_with_parent(const SessionId& parent) {
+    return rows_of(&Book::parents, parent.text());
 }
 
 Result<void> LogTable::set_aside(const SessionId& id, Damage damage, std::string_view unappended) {

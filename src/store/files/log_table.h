@@ -76,9 +76,10 @@ class LogTable {
     // The index with every row up to date.
     const SessionIndex& index();
     SessionIndex& index_for_checkpoint();
-    // The rows of the sessions with that alias or that external id, newest first.
+    // The rows of the sessions with that alias, external id or parent, newest first.
     std::vector<IndexRow> rows_with_alias(const std::string& alias);
     std::vector<IndexRow> rows_with_external_id(const std::string& external_id);
+    std::vector<IndexRow> rows_with_parent(const SessionId& parent);
 
     // From now on the log takes nothing. What is good of it is in its file afterwards;
     // `unappended`, which can no longer follow, is kept beside it.
@@ -114,12 +115,14 @@ class LogTable {
     Result<OpenLog> read_log(const SessionId& id, const IndexRow& row);
     Result<void> write_tail(const SessionId& id, const OpenLog& log);
     void refresh_rows();
-    // An id stays here when the session gets another name: its row says what holds.
     using Names = std::unordered_map<std::string, std::set<SessionId>>;
+    // Whom the rows name.
     struct Book {
         Names aliases;
         Names external_ids;
+        Names parents;
         void learn(const SessionSummary& session);
+        void forget(const SessionSummary& session);
     };
     std::vector<IndexRow> rows_of(Names Book::* names, const std::string& name);
     void remove(const SessionId& id, Timestamp at);
