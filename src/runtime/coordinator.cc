@@ -40,6 +40,10 @@ void Coordinator::add_note(Commit& commit, const Note& note, const Change& chang
     answered.status = change.status;
     answered.location = location;
     answered.answer = RawJson::trusted(change.answer);
+    const LogAppend& changed = commit.appends.front();
+    answered.session_id = changed.log;
+    answered.run_id = change.run;
+    answered.seq = *changed.expected_last + changed.records.size();
     SystemLog::add(commit, to_record(answered));
 }
 

@@ -32,6 +32,13 @@ std::optional<std::vector<std::string>> match(std::string_view pattern, std::str
     return parameters;
 }
 
+constexpr std::string_view kSessionPath = "/v1/sessions/";
+
+RunReport without_token(RunReport report) {
+    if (report.suspension) report.suspension->resume_token.clear();
+    return report;
+}
+
 }  // namespace
 
 std::string Api::new_request_id() {
@@ -162,7 +169,7 @@ Task<Response> Api::remember(Request& request, Response response) {
     co_return response;
 }
 
-Api::Replay Api::replay(const Route& route, Request& request) {
+Api::FirstAnswer Api::find_answer(const Route& route, Request& request) {
     const std::string_view key = request.header("idempotency-key");
     if (key.empty() || request.method != "POST") return {};
     if (key.size() > 255)
@@ -191,26 +198,34 @@ Api::Replay Api::replay(const Route& route, Request& request) {
                 to_problem(Error(ErrorKind::conflict, "idempotency_key_reused",
                                  "the key was used with another body; choose a new one"))};
     }
-    Response response = json_response(row->request.status, row->request.answer.text());
-    if (row->request.location.starts_with("/v1/sessions/")) {
-        response = replay_session(request, *row);
-    } else if (!row->request.location.empty()) {
-        response.headers.emplace_back("Location", row->request.location);
-    }
-    response.headers.emplace_back("Idempotency-Replayed", "true");
-    return {std::move(response), {}};
+    return {row->request, {}};
 }
 
-// The answer was the session itself: shown as it is by now.
-Response Api::replay_session(Request& request, const AnsweredRow& row) {
-    std::vector<JsonMember> members;
-    RunId run;
-    if (split_object(row.request.answer.text(), members)) {
-        const auto found = std::ranges::find(members, "run_id", &JsonMember::key);
-        if (found != members.end()) run = RunId(read_json_string(found->value).value_or(""));
+// The first answer again. What it shows of a session and of a run is what holds by now, and a
+// secret is not shown twice. If the session is gone, so is the answer: that refusal is no replay.
+Task<Response> Api::replay(Request& request, RequestAnswered first) {
+    const Result<Wait> wait = first.run_id.empty() ? Wait() : wait_of(request);
+    if (!wait) co_return fail(request, wait.error());
+    Done done;
+    done.reply = {first.status,     first.answer.text(), first.location,
+                  first.session_id, first.run_id,        first.seq};
+    if (*wait) {
+        Task<Result<SharedReport>> waiting =
+            parts_.driver.wait(first.session_id, first.run_id, first.seq, **wait);
+        const Result<SharedReport> report = co_await on_work(std::move(waiting));
+        if (!report) co_return fail(request, report.error());
+        if (*report) done.report = std::make_shared<const RunReport>(without_token(**report));
     }
-    const std::string id = row.request.location.substr(std::string_view("/v1/sessions/").size());
-    return session_response(request, row.request.status, SessionId(id), run, {});
+    Response response;
+    if (first.location.starts_with(kSessionPath)) {
+        const SessionId id(first.location.substr(kSessionPath.size()));
+        response =
+            session_response(request, status_of(request, done), id, first.run_id, done.report);
+    } else {
+        response = render(request, std::move(done));
+    }
+    if (response.status < 400) response.headers.emplace_back("Idempotency-Replayed", "true");
+    co_return response;
 }
 
 Task<Response> Api::dispatch(const Route& route, Request& request) {
@@ -246,9 +261,9 @@ Task<Response> Api::call(const Route& route, Request& request) {
     if (std::optional<Problem> problem = check_content_type(route, request)) {
         co_return fail(request, *std::move(problem));
     }
-    Replay again = replay(route, request);
-    if (again.problem) co_return fail(request, *std::move(again.problem));
-    if (again.response) co_return *std::move(again.response);
+    FirstAnswer first = find_answer(route, request);
+    if (first.problem) co_return fail(request, *std::move(first.problem));
+    if (first.answer) co_return co_await replay(request, *std::move(first.answer));
     struct UnderWay {
         std::set<std::string>& keys;
         std::string key;
@@ -365,16 +380,17 @@ std::string Api::report_json(const Request& request, const RunReport& report) co
     // The token answers every call of the wait.
     const Scope needed = asks_person ? Scope::operate : Scope::submit;
     if (request.principal.may(needed)) return to_json(report);
-    RunReport shown = report;
-    shown.suspension->resume_token.clear();
-    return to_json(shown);
+    return to_json(without_token(report));
+}
+
+// 200 with an outcome, 202 when the time was over before there was one.
+int Api::status_of(const Request& request, const Done& done) {
+    if (!request.query_value("wait") || done.reply.run.empty()) return done.reply.status;
+    return done.report ? 200 : 202;
 }
 
 Response Api::render(Request& request, Done done) {
-    Response response = json_response(done.reply.status, std::move(done.reply.body));
-    if (request.query_value("wait") && !done.reply.run.empty()) {
-        response.status = done.report ? 200 : 202;
-    }
+    Response response = json_response(status_of(request, done), std::move(done.reply.body));
     if (done.report) {
         response.body.pop_back();
         response.body += ",\"outcome\":" + report_json(request, *done.report) + "}";
@@ -410,7 +426,7 @@ Response Api::session_response(Request& request, int status, const SessionId& id
     if (!run.empty()) body += ",\"run_id\":" + to_json_string(run.text());
     if (report) body += ",\"outcome\":" + report_json(request, *report);
     Response response = json_response(status, body + "}");
-    response.headers.emplace_back("Location", "/v1/sessions/" + id.text());
+    response.headers.emplace_back("Location", std::string(kSessionPath) + id.text());
     return response;
 }
 

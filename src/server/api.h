@@ -84,12 +84,12 @@ class Api final {
     Task<Response> call(const Route& route, Request& request);
     std::optional<Problem> check_access(const Route& route, const Request& request) const;
     std::optional<Problem> check_content_type(const Route& route, const Request& request) const;
-    struct Replay {
-        std::optional<Response> response;
-        std::optional<Problem> problem;
+    struct FirstAnswer {
+        std::optional<RequestAnswered> answer = {};  // nothing: this is the first request
+        std::optional<Problem> problem = {};
     };
-    Replay replay(const Route& route, Request& request);
-    Response replay_session(Request& request, const AnsweredRow& row);
+    FirstAnswer find_answer(const Route& route, Request& request);
+    Task<Response> replay(Request& request, RequestAnswered first);
 
     // ---- mail
     Task<Response> post_broadcast(Request& request);
@@ -115,6 +115,7 @@ class Api final {
     // For what no single commit carries: the answer is kept after the fact.
     Task<Response> remember(Request& request, Response response);
     Response render(Request& request, Done done);
+    static int status_of(const Request& request, const Done& done);
     Response session_response(Request& request, int status, const SessionId& id, const RunId& run,
                               const SharedReport& report);
     std::string report_json(const Request& request, const RunReport& report) const;

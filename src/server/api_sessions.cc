@@ -66,9 +66,8 @@ Task<Response> Api::create_session(Request& request) {
         parts_.coordinator.create(std::move(created), std::move(message), request.note);
     Result<Done> done = co_await on_work(carry_out(std::move(command), *wait));
     if (!done) co_return fail(request, done.error());
-    int status = 201;
-    if (*wait && !done->reply.run.empty()) status = done->report ? 200 : 202;
-    co_return session_response(request, status, done->reply.session, done->reply.run, done->report);
+    co_return session_response(request, status_of(request, *done), done->reply.session,
+                               done->reply.run, done->report);
 }
 
 Task<Response> Api::patch_session(Request& request) {

@@ -95,6 +95,53 @@ class Replays(IdempotencyCase):
         first = self.assert_status(self.post("/v1/tasks", {"id": self.key}), 201)
         self.assert_replayed(self.post("/v1/tasks", {"id": self.key}), first)
 
+    def test_the_outcome_comes_again(self):
+        # api 1: gives the first answer again
+        message = f"/v1/sessions/{self.client.start()['id']}/messages?wait=10s"
+        waiting = self.client.start("go")["pending"][0]["pending_id"]
+        for path, body in (("/v1/sessions?wait=10s", {"message": "hello"}), (message, {"content": "hello"}),
+                           ("/async-tool/result?wait=10s", {"pendingID": waiting, "result": {"title": "", "output": "o"}})):
+            with self.subTest(path):
+                one, again = self.post(path, body), self.post(path, body)
+                self.assert_status(one, 200)
+                self.assertEqual((again.status, again.headers["Idempotency-Replayed"]), (200, "true"), again)
+                for key in ("run_id", "status"):
+                    self.assertEqual(again["outcome"][key], one["outcome"][key])
+                self.assertEqual(again["outcome"]["output_messages"][-1], one["outcome"]["output_messages"][-1])
+
+    def test_the_resume_token_is_not_shown_twice(self):
+        # design: the secret is shown once, never in a replayed answer
+        first = self.post("/v1/sessions?wait=10s", {"message": "go"})
+        self.assertIn("resume_token", first["outcome"]["suspension"])
+        again = self.post("/v1/sessions?wait=10s", {"message": "go"})
+        self.assert_replayed(again, first)
+        self.assertEqual(again["outcome"]["status"], "suspended")
+        self.assertEqual([call["pending_id"] for call in again["outcome"]["suspension"]["pending_tool_calls"]],
+                         [call["pending_id"] for call in first["outcome"]["suspension"]["pending_tool_calls"]])
+        self.assertNotIn(first["outcome"]["suspension"]["resume_token"], again.body.decode())
+
+    def test_a_retry_waits_for_a_run_that_is_under_way(self):
+        session = self.client.start()["id"]
+        path = f"/v1/sessions/{session}/messages"
+        first = self.assert_status(self.post(path, {"content": "think"}), 202)
+        again = self.assert_status(self.post(path + "?wait=10s", {"content": "think"}), 200)
+        self.assertEqual(again.headers["Idempotency-Replayed"], "true")
+        self.assertEqual((again["outcome"]["run_id"], again["outcome"]["status"]), (first["run_id"], "completed"))
+        self.assertEqual(again["message_id"], first["message_id"])
+
+    def test_a_session_that_was_deleted_since(self):
+        first = self.post("/v1/sessions", {"task_id": self.key})
+        path = f"/v1/sessions/{first['id']}/messages"
+        said = self.post(path, {"content": "hello"})
+        self.client.wait_status(first["id"], "idle")
+        self.client.delete(f"/v1/sessions/{first['id']}")
+        for where, body in (("/v1/sessions", {"task_id": self.key}), (path + "?wait=10s", {"content": "hello"})):
+            again = self.assert_problem(self.post(where, body), 410, "session_gone")
+            self.assertIsNone(again.headers["Idempotency-Replayed"])  # no first answer was a refusal
+        again = self.post(path, {"content": "hello"})
+        self.assert_replayed(again, said)
+        self.assertEqual((again.json, self.count(self.key)), (said.json, 0))
+
     def test_reading_has_no_keys(self):
         for _ in range(2):
             answer = self.client.get("/v1/sessions", headers={"Idempotency-Key": self.key})
