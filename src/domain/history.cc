@@ -15,6 +15,18 @@ const PendingId* ended_by(const RecordBody& body) {
     return nullptr;
 }
 
+// A resume stands right behind what ends its wait.
+Seq end_of_change(std::span<const Record> log, std::size_t at) {
+    for (; at + 1 < log.size(); ++at) {
+        const RecordBody& next = log[at + 1].body;
+        if (!std::holds_alternative<TokenConsumed>(next) &&
+            !std::holds_alternative<RunResumed>(next)) {
+            break;
+        }
+    }
+    return log[at].seq;
+}
+
 }  // namespace
 
 std::vector<PendingCall> settled_calls(std::span<const Record> log) {
@@ -49,6 +61,22 @@ std::optional<Token> find_past_token(std::span<const Record> log, const TokenId&
         if (const Token* token = state.find_token(id)) found = *token;
     }
     return found;
+}
+
+Seq seq_of_settlement(std::span<const Record> log, const PendingId& id) {
+    for (std::size_t at = 0; at < log.size(); ++at) {
+        const PendingId* ended = ended_by(log[at].body);
+        if (ended != nullptr && *ended == id) return end_of_change(log, at);
+    }
+    return 0;
+}
+
+Seq seq_of_resume(std::span<const Record> log, const TokenId& id) {
+    for (std::size_t at = 0; at < log.size(); ++at) {
+        const auto* consumed = std::get_if<TokenConsumed>(&log[at].body);
+        if (consumed != nullptr && consumed->token_id == id) return end_of_change(log, at);
+    }
+    return 0;
 }
 
 }  // namespace rouse

@@ -20,4 +20,9 @@ std::vector<PendingCall> settled_calls(std::span<const Record> log);
 // The token as the log left it.
 std::optional<Token> find_past_token(std::span<const Record> log, const TokenId& id);
 
+// The last record of the change that settled the call or consumed the token: that of the run which
+// went on with it, unless other calls were open. 0: none did.
+Seq seq_of_settlement(std::span<const Record> log, const PendingId& id);
+Seq seq_of_resume(std::span<const Record> log, const TokenId& id);
+
 }  // namespace rouse

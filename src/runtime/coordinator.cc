@@ -373,7 +373,34 @@ SessionState as_of_token(const SessionState& state, const Token& token,
     return then;
 }
 
+// Whether only the log can tell what became of the token: the state knows those of the latest wait.
+bool asks_for_the_past(const ResumeCommand& command, const Result<ResumePlan>& planned) {
+    if (!command.token) return false;
+    if (planned) return planned->duplicate;
+    return planned.error().reason == "invalid_token" || planned.error().reason == "token_consumed";
+}
+
 }  // namespace
+
+// A token of an earlier wait is not unknown: it was used, or its time is over. Whoever brings it
+// again is told of the run that it belongs to, whatever runs by now.
+Result<Coordinator::Change> Coordinator::plan_past_resume(const SessionState& state,
+                                                          const ResumeCommand& command,
+                                                          Result<ResumePlan> planned) {
+    const Result<std::vector<Record>> log = read_records(*parts_.store, state.id);
+    if (!log) return log.error();
+    const std::optional<Token> token = find_past_token(*log, command.token->token_id);
+    if (!planned && token && token->status != TokenStatus::active) {
+        planned = plan_resume(as_of_token(state, *token, *log), command, now());
+    }
+    if (!planned) return planned.error();
+    Change change;
+    change.run = token ? token->run_id : run_of(state);
+    const bool consumed = token && token->status == TokenStatus::consumed;
+    const Seq seq = consumed ? seq_of_resume(*log, token->token_id) : state.last_seq;
+    change.answer = to_json(answers::Resumed{change.run, seq, planned->remaining, true});
+    return change;
+}
 
 Task<Result<Reply>> Coordinator::resume(SessionId id, std::optional<std::string> token,
                                         Results results, Content input, Note note) {
@@ -388,18 +415,10 @@ Task<Result<Reply>> Coordinator::resume(SessionId id, std::optional<std::string>
     if (!input.empty()) {
         command.input = MessageUser{ids_.make<MessageId>(), std::move(input), false, {}};
     }
-    const Plan plan = [this, id, command](const SessionState& state) -> Result<Change> {
+    const Plan plan = [this, command](const SessionState& state) -> Result<Change> {
         Result<ResumePlan> planned = plan_resume(state, command, now());
-        const bool used = !planned && (planned.error().reason == "invalid_token" ||
-                                       planned.error().reason == "token_consumed");
-        if (used && command.token) {
-            // A token of an earlier wait is not unknown: it was used, or its time is over.
-            const Result<std::vector<Record>> log = read_records(*parts_.store, id);
-            if (!log) return log.error();
-            const auto past = find_past_token(*log, command.token->token_id);
-            if (past && past->status != TokenStatus::active) {
-                planned = plan_resume(as_of_token(state, *past, *log), command, now());
-            }
+        if (asks_for_the_past(command, planned)) {
+            return plan_past_resume(state, command, std::move(planned));
         }
         if (!planned) return planned.error();
         for (const auto& [call_id, result] : command.results) {

@@ -126,6 +126,10 @@ class Coordinator final {
     // starts or resumes, which may begin to work before.
     Task<Result<void>> carry_out(const SessionId& id, Commit commit, const Change& change,
                                  const Companions::Then& then);
+    Result<Change> plan_past_resume(const SessionState& state, const ResumeCommand& command,
+                                    Result<ResumePlan> planned);
+    Result<Change> plan_past_decision(const SessionState& state, const PendingId& id,
+                                      const Decision& decision);
     Result<Change> plan_past_settlement(const SessionId& session, const PendingId& id,
                                         const Settlement& settlement, const Error& refusal);
     Result<void> check_result(const PendingCall& call, const Settlement& settlement) const;

@@ -100,20 +100,32 @@ Task<Result<Reply>> Coordinator::settle(PendingId id, Settlement settlement, Not
     co_return answer;
 }
 
+// The call may have been decided in a turn that is long over.
+Result<Coordinator::Change> Coordinator::plan_past_decision(const SessionState& state,
+                                                            const PendingId& id,
+                                                            const Decision& decision) {
+    const Result<std::vector<Record>> log = read_records(*parts_.store, state.id);
+    if (!log) return log.error();
+    std::optional<PendingCall> call = find_settled_call(*log, id);
+    if (!call) return unknown_pending_id();
+    Change change;
+    change.run = call->run_id;
+    SessionState then = state;
+    then.pending.assign(1, *std::move(call));
+    const Result<SettlePlan> planned = plan_decide(then, id, decision, parts_.boot, now());
+    if (!planned) return planned.error();
+    change.answer = to_json(
+        answers::Decided{change.run, state.id, seq_of_settlement(*log, id), planned->duplicate});
+    return change;
+}
+
 Task<Result<Reply>> Coordinator::decide(PendingId id, Decision decision, Note note) {
     const Result<SessionId> session = session_of(id);
     if (!session) co_return unknown_pending_id();
     const Plan plan = [this, id, decision](const SessionState& state) -> Result<Change> {
         Result<SettlePlan> planned = plan_decide(state, id, decision, parts_.boot, now());
         if (!planned && planned.error().reason == "unknown_pending_id") {
-            // It may have been decided in a turn that is long over.
-            const Result<std::vector<Record>> log = read_records(*parts_.store, state.id);
-            if (!log) return log.error();
-            std::optional<PendingCall> call = find_settled_call(*log, id);
-            if (!call) return unknown_pending_id();
-            SessionState then = state;
-            then.pending.assign(1, *std::move(call));
-            planned = plan_decide(then, id, decision, parts_.boot, now());
+            return plan_past_decision(state, id, decision);
         }
         if (!planned) return planned.error();
         Change change;

@@ -219,11 +219,12 @@ class Approval(PeopleCase):
     def test_a_decision_that_comes_again_turns_later_is_a_duplicate(self):
         # design 7 Again: for as long as the log exists
         session, call = self.suspend("drop")
-        self.decide(call, "approve")
+        first = self.decide(call, "approve")
         self.client.wait_status(session, "idle")
-        self.client.post(f"/v1/sessions/{session}/messages?wait=10s", {"content": "hello"})
+        self.client.post(f"/v1/sessions/{session}/messages?wait=10s", {"content": "drop"})  # another run waits
         with self.nothing_changes(session):
-            self.assertIs(self.assert_status(self.decide(call, "approve"), 202)["duplicate"], True)
+            again = self.assert_status(self.decide(call, "approve"), 202)
+            self.assertEqual(again.json, {**first.json, "duplicate": True})
             self.assert_problem(self.decide(call, "deny"), 409, "conflicting_result")
 
     @every([("no decision", {}), ("another word", {"decision": "maybe"}), ("a flag", {"decision": True}),

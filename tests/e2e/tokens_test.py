@@ -164,6 +164,19 @@ class Using(TokenCase):
             self.assertIs(self.assert_status(self.resume(session, token, results), 202)["duplicate"], True)
             self.assert_problem(self.resume(session, token, {"call_a": "x", "call_b": "2"}), 409, "conflicting_result")
 
+    @every([("waits by now", "go"), ("had no wait", "hello")])
+    def test_a_duplicate_names_the_run_that_was_resumed(self, next_message):
+        # S3-63: the second call's answer is that of the first
+        session, token = self.suspend()
+        first = self.assert_status(self.resume(session, token, {"call_a": "r"}, wait="10s"), 200)
+        second = self.client.post(f"/v1/sessions/{session}/messages?wait=10s", {"content": next_message})
+        self.assertNotEqual(second["run_id"], first["run_id"])
+        again = self.assert_status(self.resume(session, token, {"call_a": "r"}, wait="10s"), 200)
+        self.assertIs(again["duplicate"], True)
+        for key in ("run_id", "seq", "remaining"):
+            self.assertEqual(again[key], first[key], key)
+        self.assertEqual((again["outcome"]["run_id"], again["outcome"]["status"]), (first["run_id"], "completed"))
+
     def test_equal_resumes_that_race_are_taken_once(self):
         # S3-63 P3 T6
         session, token = self.suspend()
