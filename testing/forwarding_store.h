@@ -20,6 +20,7 @@ class ForwardingStore : public Store {
     }
     Result<Seq> last_seq(const SessionId& log) override { return inner_.last_seq(log); }
     std::uint64_t log_bytes(const SessionId& log) override { return inner_.log_bytes(log); }
+    std::string task_of(const SessionId& log) override { return inner_.task_of(log); }
     Result<std::vector<std::string>> read(const SessionId& log, Seq from,
                                           std::size_t limit) override {
         return inner_.read(log, from, limit);

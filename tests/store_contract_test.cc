@@ -322,6 +322,21 @@ TEST_P(StoreContractTest, ChildrenAreFoundByTheirParent) {
     EXPECT_EQ(children_of(parent), Ids{after});  // it may still have to be stopped
 }
 
+TEST_P(StoreContractTest, TheTaskOfADeletedSessionIsKnown) {
+    SessionCreated of_task;
+    of_task.task_id = "task-1";
+    const SessionId gone = create(of_task);
+    const SessionId other = create();
+    EXPECT_EQ(store().task_of(gone), "task-1");
+    EXPECT_EQ(store().task_of(other), "");
+    EXPECT_EQ(store().task_of(SessionId("sess_none")), "");
+    ASSERT_TRUE(commit(gone, std::nullopt, {SessionDeleted{}}));
+    EXPECT_EQ(store().task_of(gone), "task-1");
+    for (int i = 0; i < 200; ++i)  // past a checkpoint
+        ASSERT_TRUE(commit(other, std::nullopt, {message(std::string(1000, 'x'))}));
+    EXPECT_EQ(store().task_of(gone), "task-1");
+}
+
 TEST_P(StoreContractTest, FindsOpenPendingCallsBySessionStatusAndExpiry) {  // S0-47…49
     const SessionId a = create();
     const SessionId b = create();

@@ -235,7 +235,6 @@ class Service {
         const Viewer viewer{boot_id_, env_.clock.now(), false};
         EventHub::View view;
         view.seq = (*state)->last_seq;
-        view.task_id = (*state)->task_id;
         view.status = status_json(**state, viewer);
         return view;
     }

@@ -212,9 +212,10 @@ class EventHub::SessionReader final : public Reader {
             closed_ = true;
             return {};
         }
+        const std::string task = hub_.store_->task_of(session_);
         std::string out;
         for (const std::string& line : *lines) {
-            const EventLine event = read_line(line, session_, view->task_id);
+            const EventLine event = read_line(line, session_, task);
             last_ = event.seq;
             out += frame(std::to_string(event.seq), event.kind, event.data);
         }
@@ -276,8 +277,7 @@ struct GlobalEvents {
     };
     std::vector<One> events;
 
-    GlobalEvents(const CommittedLines& committed, const EventHub::Look& look,
-                 std::optional<std::size_t> skip) {
+    GlobalEvents(const CommittedLines& committed, Store& store, std::optional<std::size_t> skip) {
         std::size_t count = 0;
         for (const CommittedLines::Part& part : committed.parts) {
             if (part.log != system_log()) count += part.lines.size();
@@ -285,8 +285,7 @@ struct GlobalEvents {
         std::size_t number = 0;
         for (const CommittedLines::Part& part : committed.parts) {
             if (part.log == system_log()) continue;
-            const std::optional<EventHub::View> view = look(part.log);
-            const std::string task = view ? view->task_id : "";
+            const std::string task = store.task_of(part.log);  // though it may be gone by now
             for (const std::string& line : part.lines) {
                 ++number;
                 if (skip && number <= *skip) continue;
@@ -314,7 +313,7 @@ std::string EventHub::GlobalReader::replay() {
     for (const CommittedLines& committed : *commits) {
         std::optional<std::size_t> skip;
         if (behind_->seen && committed.cursor == behind_->cursor) skip = behind_->seen;
-        for (const GlobalEvents::One& event : GlobalEvents(committed, hub_.look_, skip).events) {
+        for (const GlobalEvents::One& event : GlobalEvents(committed, *hub_.store_, skip).events) {
             if (may_see(event.task)) out += event.text;
         }
         saw(committed.cursor);
@@ -349,8 +348,9 @@ void EventHub::publish(const CommittedLines& committed) {
         const auto readers = by_session_.find(part.log);
         if (readers == by_session_.end()) continue;
         const std::optional<View> view = look_(part.log);
+        const std::string task = store_->task_of(part.log);
         for (const std::string& line : part.lines) {
-            const EventLine event = read_line(line, part.log, view ? view->task_id : "");
+            const EventLine event = read_line(line, part.log, task);
             const auto text = std::make_shared<const std::string>(
                 frame(std::to_string(event.seq), event.kind, event.data));
             for (SessionReader* reader : readers->second) {
@@ -368,7 +368,7 @@ void EventHub::publish(const CommittedLines& committed) {
         }
     }
     if (global_.empty()) return;
-    const GlobalEvents rendered(committed, look_, std::nullopt);
+    const GlobalEvents rendered(committed, *store_, std::nullopt);
     for (GlobalReader* reader : global_) {
         if (!reader->is_live() || reader->has_seen(committed.cursor)) continue;
         reader->saw(committed.cursor);

@@ -47,7 +47,6 @@ class EventHub final {
     struct View {
         std::string status;  // JSON, for status events
         Seq seq = 0;
-        std::string task_id;
     };
     using Look = std::function<std::optional<View>(const SessionId&)>;
     using Snapshot = std::function<std::string(const SessionId&)>;  // all of it, as JSON

@@ -27,7 +27,7 @@ class EventHubTest : public ::testing::Test {
     }
     std::optional<EventHub::View> look() const {
         const Seq seq = *store_->last_seq(id_);
-        return EventHub::View{"{\"seq\":" + std::to_string(seq) + "}", seq, ""};
+        return EventHub::View{"{\"seq\":" + std::to_string(seq) + "}", seq};
     }
     std::string next(EventSource& reader) { return testing::run_on(loop_, reader.next()); }
 

@@ -162,6 +162,10 @@ class Store {
     virtual Result<Seq> last_seq(const SessionId& log) = 0;
     virtual std::uint64_t log_bytes(const SessionId& log) = 0;  // 0: there is none
 
+    // The task of the session, also of one that is damaged, or was deleted and still answers
+    // "gone". Empty: it has none, or nobody knows it.
+    virtual std::string task_of(const SessionId& log) = 0;
+
     // At most `limit` lines from `from` on, oldest first, as they are stored. Of a damaged session:
     // up to the damage.
     virtual Result<std::vector<std::string>> read(const SessionId& log, Seq from,

@@ -272,6 +272,26 @@ class AllSessions(StreamCase):
             self.assert_problem(reader.get(f"/v1/sessions/{session}/events"), 404, "not_found")
 
 
+    def test_the_reader_of_one_task_sees_its_sessions_go(self):
+        reader = self.token("read", ["leaving"])
+        stream = self.stream("/v1/events", client=reader)
+        everything = self.stream("/v1/events")
+        session = self.client.start("hello", task_id="leaving")["id"]
+        self.wait_shown([stream], [session])
+        self.client.delete(f"/v1/sessions/{session}")
+        for seen in (stream, everything):
+            gone = seen.wait_for("session.deleted")[0]
+            self.assertEqual((gone.data["session_id"], gone.data["task_id"]), (session, "leaving"))
+        shown = self.sequence([stream])
+        for restarted in (False, True):  # what it said before it went is replayed, too
+            if restarted:
+                self.restart()
+                reader = self.server.client(reader.token)
+            again = self.stream("/v1/events", last_event_id=stream.records()[0].id, client=reader)
+            again.wait_for("session.deleted")
+            self.assertEqual(self.sequence([again]), shown[1:])
+
+
 class SlowReaders(StreamCase):
     @classmethod
     def make_setup(cls):

@@ -370,6 +370,11 @@ std::uint64_t FileStore::log_bytes(const SessionId& log) {
     return table_.log_bytes(log);
 }
 
+std::string FileStore::task_of(const SessionId& log) {
+    const auto lock = lock_table();
+    return table_.task_of(log);
+}
+
 Result<std::vector<std::string>> FileStore::read(const SessionId& log, Seq from,
                                                  std::size_t limit) {
     Result<LogTable::Extent> extent = LogTable::Extent{};

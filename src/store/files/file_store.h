@@ -67,6 +67,7 @@ class FileStore final : public Store {
     Result<std::shared_ptr<const SessionState>> load(const SessionId& log) override;
     Result<Seq> last_seq(const SessionId& log) override;
     std::uint64_t log_bytes(const SessionId& log) override;
+    std::string task_of(const SessionId& log) override;
     Result<std::vector<std::string>> read(const SessionId& log, Seq from,
                                           std::size_t limit) override;
     std::vector<SessionSummary> list(const SessionFilter& filter) override;

@@ -200,6 +200,7 @@ void LogTable::mark_changed(OpenLog& log) {
 // Its own last record and the tombstone in the system log both say so; the first one counts.
 void LogTable::remove(const SessionId& id, Timestamp at) {
     if (index_.deleted_at(id)) return;
+    Tombstone gone{id, at, task_of(id)};
     std::vector<PendingId> views;
     if (const std::optional<IndexRow> row = index_.find(id)) {
         views = pending_ids(row->session);
@@ -210,7 +211,7 @@ void LogTable::remove(const SessionId& id, Timestamp at) {
                      log->second.pending_views.end());
     }
     deleted_.emplace_back(id, std::move(views));
-    index_.remove(id, at);
+    index_.remove(std::move(gone));
     cache_.erase(id);
 }
 
@@ -261,6 +262,14 @@ std::uint64_t LogTable::log_bytes(const SessionId& id) {
     const std::optional<IndexRow> row = index_.find(id);
     if (!row) return 0;
     return row->damaged ? row->damaged->offset : row->bytes;
+}
+
+std::string LogTable::task_of(const SessionId& id) {
+    if (const Tombstone* gone = index_.find_tombstone(id)) return gone->task_id;
+    if (const auto found = open_.find(id); found != open_.end())
+        return found->second.state->task_id;
+    const std::optional<IndexRow> row = index_.find(id);
+    return row ? row->session.task_id : std::string();
 }
 
 void LogTable::refresh_rows() {

@@ -72,6 +72,7 @@ class LogTable {
     };
     Result<Extent> extent(const SessionId& id);
     std::uint64_t log_bytes(const SessionId& id);  // 0: there is none
+    std::string task_of(const SessionId& id);      // also of a deleted one
 
     // The index with every row up to date.
     const SessionIndex& index();

@@ -77,7 +77,7 @@ Result<void> SessionIndex::adopt(std::string text, JournalPosition& position) {
         if (i >= rows) {
             const Result<Tombstone> gone = from_json<Tombstone>(line, "a deleted session");
             if (!gone) return not_an_index(gone.error().message);
-            deleted_.emplace(gone->id, gone->at);
+            deleted_.emplace(gone->id, *gone);
         } else if (!line.starts_with(kRowStart)) {
             return not_an_index("a row is malformed");
         } else {
@@ -129,9 +129,14 @@ bool SessionIndex::contains(const SessionId& id) const {
 }
 
 std::optional<Timestamp> SessionIndex::deleted_at(const SessionId& id) const {
+    const Tombstone* gone = find_tombstone(id);
+    if (gone == nullptr) return std::nullopt;
+    return gone->at;
+}
+
+const Tombstone* SessionIndex::find_tombstone(const SessionId& id) const {
     const auto found = deleted_.find(id);
-    if (found == deleted_.end()) return std::nullopt;
-    return found->second;
+    return found == deleted_.end() ? nullptr : &found->second;
 }
 
 void SessionIndex::put(IndexRow row) {
@@ -139,16 +144,17 @@ void SessionIndex::put(IndexRow row) {
     changed_.insert_or_assign(id, std::make_shared<const IndexRow>(std::move(row)));
 }
 
-void SessionIndex::remove(const SessionId& id, Timestamp at) {
-    changed_.erase(id);
-    deleted_.insert_or_assign(id, at);
+void SessionIndex::remove(Tombstone gone) {
+    changed_.erase(gone.id);
+    const SessionId id = gone.id;
+    deleted_.insert_or_assign(id, std::move(gone));
 }
 
 void SessionIndex::forget_deleted(Timestamp before) {
     std::erase_if(deleted_, [&](const auto& gone) {
         // A row in the block would come back to life.
-        return gone.second < before && !(block_ && (find_line(active_, gone.first.text()) ||
-                                                    find_line(idle_, gone.first.text())));
+        return gone.second.at < before && !(block_ && (find_line(active_, gone.first.text()) ||
+                                                       find_line(idle_, gone.first.text())));
     });
 }
 
@@ -236,8 +242,8 @@ std::string SessionIndex::to_checkpoint(const JournalPosition& position) const {
     body.reserve(block_bytes() + (changed_.size() + 1) * kRowBytes);
     header.active = write_part(body, active_, true);
     header.idle = write_part(body, idle_, false);
-    for (const auto& [id, at] : deleted_) {
-        codec::write(body, Tombstone{id, at});
+    for (const auto& [id, gone] : deleted_) {
+        codec::write(body, gone);
         body += '\n';
         ++header.gone;
     }

@@ -40,11 +40,14 @@ struct IndexRow {
     }
 };
 
+// What is left of a deleted session.
 struct Tombstone {
     SessionId id;
     Timestamp at{};
+    std::string task_id;
     static constexpr auto fields() {
-        return std::tuple(required("id", &Tombstone::id), required("gone", &Tombstone::at));
+        return std::tuple(required("id", &Tombstone::id), required("gone", &Tombstone::at),
+                          field("task_id", &Tombstone::task_id));
     }
 };
 
@@ -58,9 +61,10 @@ class SessionIndex {
     std::optional<IndexRow> find(const SessionId& id) const;
     bool contains(const SessionId& id) const;
     std::optional<Timestamp> deleted_at(const SessionId& id) const;
+    const Tombstone* find_tombstone(const SessionId& id) const;  // null: it was not deleted
 
     void put(IndexRow row);
-    void remove(const SessionId& id, Timestamp at);
+    void remove(Tombstone gone);
     // Drops what was deleted before `before`.
     void forget_deleted(Timestamp before);
 
@@ -94,7 +98,7 @@ class SessionIndex {
     Lines active_;
     Lines idle_;
     std::map<SessionId, std::shared_ptr<const IndexRow>> changed_;  // shared with copies too
-    std::map<SessionId, Timestamp> deleted_;
+    std::map<SessionId, Tombstone> deleted_;
 };
 
 }  // namespace rouse::files

@@ -63,7 +63,7 @@ CommittedLines MemoryStore::append(Commit& commit) {
             fold(log.state.change(), Record{seq, at, std::move(body)});
         }
         if (log.state->deleted) {
-            deleted_.emplace(append.log, at);
+            deleted_.emplace(append.log, log.state->task_id);
             logs_.erase(found);
         }
         committed.parts.push_back(std::move(part));
@@ -120,6 +120,13 @@ std::uint64_t MemoryStore::log_bytes(const SessionId& id) {
     for (const std::string& line : log ? (*log)->lines : std::vector<std::string>())
         bytes += line.size() + 1;
     return bytes;
+}
+
+std::string MemoryStore::task_of(const SessionId& id) {
+    const std::lock_guard lock(mutex_);
+    if (const auto gone = deleted_.find(id); gone != deleted_.end()) return gone->second;
+    const auto log = logs_.find(id);
+    return log == logs_.end() ? std::string() : log->second.state->task_id;
 }
 
 Result<std::vector<std::string>> MemoryStore::read(const SessionId& id, Seq from,

@@ -21,6 +21,7 @@ class MemoryStore final : public Store {
     Result<std::shared_ptr<const SessionState>> load(const SessionId& log) override;
     Result<Seq> last_seq(const SessionId& log) override;
     std::uint64_t log_bytes(const SessionId& log) override;
+    std::string task_of(const SessionId& log) override;
     Result<std::vector<std::string>> read(const SessionId& log, Seq from,
                                           std::size_t limit) override;
     std::vector<SessionSummary> list(const SessionFilter& filter) override;
@@ -44,7 +45,7 @@ class MemoryStore final : public Store {
     Clock& clock_;
     std::mutex mutex_;
     std::map<SessionId, Log> logs_;
-    std::map<SessionId, Timestamp> deleted_;
+    std::map<SessionId, std::string> deleted_;  // with their tasks
     std::vector<CommittedLines> commits_;
     Listener listener_;
 };
