@@ -202,7 +202,7 @@ Result<Answer<MailSent>> Client::broadcast(const MailToSend& mail) {
 }
 
 Result<Answer<LetterList>> Client::inbox(const SessionId& id) {
-    return ask_for<LetterList>("GET", path_of(id, "/inbox"));
+    return ask_for<LetterList>("GET", path_of(id, "/inbox?limit=500"));
 }
 
 Result<Answer<CallList>> Client::calls(const std::optional<SessionId>& session,
@@ -254,7 +254,7 @@ Result<Answer<TokenView>> Client::create_token(const std::string& name, const st
 }
 
 Result<Answer<TokenList>> Client::tokens() {
-    return ask_for<TokenList>("GET", "/v1/tokens");
+    return ask_for<TokenList>("GET", "/v1/tokens?limit=500");
 }
 
 Result<void> Client::revoke_token(const std::string& id) {

@@ -307,6 +307,35 @@ Result<std::size_t> Api::limit_of(const Request& request, std::size_t standard,
                  "limit is a number from 1 to " + std::to_string(most));
 }
 
+Result<Api::Page> Api::page_of(const Request& request, std::vector<std::string> ids,
+                               ListOrder order) const {
+    const Result<std::size_t> limit = limit_of(request, 50, 500);
+    if (!limit) return limit.error();
+    const auto comes_first = [order](const std::string& a, const std::string& b) {
+        return order == ListOrder::newest_first ? a > b : a < b;
+    };
+    std::ranges::sort(ids, comes_first);
+    // A cursor is the last id of the page before, whether it is still there or not.
+    if (const auto cursor = request.query_value("cursor")) {
+        if (order == ListOrder::newest_first && !is_valid_id_text(*cursor)) {
+            return Error(ErrorKind::invalid, "invalid_request", foreign_cursor().detail);
+        }
+        ids.erase(ids.begin(), std::ranges::upper_bound(ids, *cursor, comes_first));
+    }
+    Page page{std::move(ids)};
+    if (page.ids.size() > *limit) {
+        page.ids.resize(*limit);
+        page.next = page.ids.back();
+    }
+    return page;
+}
+
+Response Api::list_response(const std::vector<std::string>& items, const std::string& next) {
+    JsonObject out;
+    out.raw("items", json_list(items)).text_or_null("next_cursor", next);
+    return json_response(200, out.done());
+}
+
 Result<std::shared_ptr<const SessionState>> Api::find_session(const Request& request,
                                                               const SessionId& id) const {
     Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);

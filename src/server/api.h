@@ -8,6 +8,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -96,7 +97,8 @@ class Api final {
     Task<Response> list_aliases(Request& request);
     Task<Response> get_inbox(Request& request);
     Task<Response> continue_chain(Request& request);
-    std::vector<std::string> stopped_chains(const Request& request) const;
+    std::map<std::string, std::string> stopped_chains(const Request& request) const;
+    Response list_chains(const Request& request);
     Result<SessionId> find_sender(const Request& request, const std::string& name,
                                   const std::string& task_id) const;
     Response fail_mail(const Request& request, const Error& error, const std::string& task_id);
@@ -127,6 +129,15 @@ class Api final {
     Result<Wait> wait_of(const Request& request) const;
     Result<std::size_t> limit_of(const Request& request, std::size_t standard,
                                  std::size_t most) const;
+    enum class ListOrder : std::uint8_t { newest_first, by_name };
+    struct Page {
+        std::vector<std::string> ids;
+        std::string next = {};  // the cursor of the page behind it; empty: this is the last
+    };
+    // The page that was asked for, of a list whose ids are at hand.
+    Result<Page> page_of(const Request& request, std::vector<std::string> ids,
+                         ListOrder order) const;
+    static Response list_response(const std::vector<std::string>& items, const std::string& next);
     // The session of the first path parameter, if the caller may see it.
     Result<std::shared_ptr<const SessionState>> find_session(const Request& request) const;
     Result<std::shared_ptr<const SessionState>> find_session(const Request& request,

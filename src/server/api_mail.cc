@@ -123,8 +123,14 @@ Task<Response> Api::get_inbox(Request& request) {
     Inbox inbox;
     for (const Record& record : *log)
         inbox.fold(record);
+    std::vector<std::string> ids;
+    for (const InboxEntry& entry : inbox.entries())
+        ids.push_back(entry.letter.message_id.text());
+    const Result<Page> page = page_of(request, std::move(ids), ListOrder::newest_first);
+    if (!page) co_return fail(request, page.error());
     std::vector<std::string> items;
-    for (auto entry = inbox.entries().rbegin(); entry != inbox.entries().rend(); ++entry) {
+    for (const std::string& id : page->ids) {
+        const InboxEntry* entry = inbox.find(MessageId(id));
         const InboxReceived& letter = entry->letter;
         JsonObject out;
         out.text("message_id", letter.message_id.text()).text("from", letter.from);
@@ -135,12 +141,11 @@ Task<Response> Api::get_inbox(Request& request) {
         out.number("hops", letter.hops).text_or_null("stopped", letter.stopped);
         items.push_back(out.done());
     }
-    JsonObject out;
-    out.raw("items", json_list(items)).raw("next_cursor", "");
-    co_return json_response(200, out.done());
+    co_return list_response(items, page->next);
 }
 
-std::vector<std::string> Api::stopped_chains(const Request& request) const {
+// As JSON, by their ids.
+std::map<std::string, std::string> Api::stopped_chains(const Request& request) const {
     const std::vector<ChainRow> stopped = parts_.system.ask([](const SystemState& state) {
         std::vector<ChainRow> rows;
         for (const auto& [id, row] : state.chains) {
@@ -148,7 +153,7 @@ std::vector<std::string> Api::stopped_chains(const Request& request) const {
         }
         return rows;
     });
-    std::vector<std::string> items;
+    std::map<std::string, std::string> chains;
     for (const ChainRow& row : stopped) {
         std::vector<std::string> sessions;
         for (const SessionId& id : row.sessions) {
@@ -160,9 +165,22 @@ std::vector<std::string> Api::stopped_chains(const Request& request) const {
         out.raw("session_id", sessions.front()).raw("sessions", json_list(sessions));
         out.text("title", "a chain of messages was stopped: too many " + row.stopped);
         out.number("wakes", row.wakes).raw("deadline_at", "").raw("pending", "[]");
-        items.push_back(out.done());
+        chains.emplace(row.chain_id, out.done());
     }
-    return items;
+    return chains;
+}
+
+Response Api::list_chains(const Request& request) {
+    const std::map<std::string, std::string> chains = stopped_chains(request);
+    std::vector<std::string> ids;
+    for (const auto& [id, chain] : chains)
+        ids.push_back(id);
+    const Result<Page> page = page_of(request, std::move(ids), ListOrder::newest_first);
+    if (!page) return fail(request, page.error());
+    std::vector<std::string> items;
+    for (const std::string& id : page->ids)
+        items.push_back(chains.at(id));
+    return list_response(items, page->next);
 }
 
 Task<Response> Api::continue_chain(Request& request) {

@@ -290,9 +290,19 @@ Task<Response> Api::get_session(Request& request) {
 Task<Response> Api::get_messages(Request& request) {
     const Result<std::shared_ptr<const SessionState>> state = find_session(request);
     if (!state) co_return fail(request, state.error());
+    // All of it, unless less is asked for.
+    Slice slice;
+    const Result<std::size_t> limit = limit_of(request, slice.count, 500);
+    if (!limit) co_return fail(request, limit.error());
+    slice.count = *limit;
+    if (const auto cursor = request.query_value("cursor")) {
+        const std::optional<std::int64_t> seen = read_json_int(*cursor);
+        if (!seen || *seen < 0) co_return fail(request, foreign_cursor());
+        slice.first = static_cast<std::size_t>(*seen);
+    }
     const Result<Transcript> said = transcript((*state)->id);
     if (!said) co_return fail(request, said.error());
-    co_return json_response(200, transcript_json(**state, *said, viewer(request)));
+    co_return json_response(200, transcript_json(**state, *said, slice, viewer(request)));
 }
 
 Task<Response> Api::get_log(Request& request) {
@@ -346,11 +356,7 @@ Task<Response> Api::list_waits(Request& request) {
     const Result<std::size_t> limit = limit_of(request, 50, 500);
     if (!limit) co_return fail(request, limit.error());
     const std::optional<std::string> kind = request.query_value("kind");
-    if (kind == "chain") {
-        JsonObject chains;
-        chains.raw("items", json_list(stopped_chains(request))).raw("next_cursor", "");
-        co_return json_response(200, chains.done());
-    }
+    if (kind == "chain") co_return list_chains(request);
     if (kind && !parse_enum<WaitKind>(*kind)) {
         co_return fail(request, invalid_request("kind is one of external, person, timer, child, "
                                                 "message, tool_result, user_input, chain"));
@@ -388,7 +394,10 @@ Task<Response> Api::list_waits(Request& request) {
     std::vector<std::string> items;
     std::string next;
     const bool all = !kind && !request.query_value("task_id") && !request.query_value("agent");
-    if (all && !request.query_value("cursor")) items = stopped_chains(request);
+    if (all && !request.query_value("cursor")) {
+        for (const auto& [id, chain] : stopped_chains(request))
+            items.push_back(chain);
+    }
     for (; first != rows.end(); ++first) {
         if (items.size() >= *limit && first != rows.begin()) {
             const Row& last = *std::prev(first);

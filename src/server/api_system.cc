@@ -1,31 +1,44 @@
+#include <ranges>
+
 #include "base/digest.h"
 #include "server/api.h"
 #include "server/body.h"
 
 namespace rouse::server {
+namespace {
+
+template <class Rows>
+std::vector<std::string> ids_of(const Rows& rows) {
+    const auto ids = std::views::keys(rows);
+    return {ids.begin(), ids.end()};
+}
+
+}  // namespace
 
 // ---- the configuration ----------------------------------------------------------------------
 
 Task<Response> Api::list_agents(Request& request) {
-    (void)request;
     const std::shared_ptr<const Catalogue> catalogue = parts_.registry.catalogue();
+    const Result<Page> page = page_of(request, ids_of(catalogue->agents), ListOrder::by_name);
+    if (!page) co_return fail(request, page.error());
     std::vector<std::string> items;
-    for (const auto& [name, agent] : catalogue->agents) {
+    for (const std::string& name : page->ids) {
+        const AgentDefinition& agent = catalogue->agents.at(name);
         JsonObject out;
         out.text("name", name).text("model", agent.model).text("provider", agent.provider);
         out.value("tools", agent.tools).flag("default", name == catalogue->default_agent);
         items.push_back(out.done());
     }
-    JsonObject out;
-    out.raw("items", json_list(items)).raw("next_cursor", "");
-    co_return json_response(200, out.done());
+    co_return list_response(items, page->next);
 }
 
 Task<Response> Api::list_tools(Request& request) {
-    (void)request;
     const std::shared_ptr<const Catalogue> catalogue = parts_.registry.catalogue();
+    const Result<Page> page = page_of(request, ids_of(catalogue->tools), ListOrder::by_name);
+    if (!page) co_return fail(request, page.error());
     std::vector<std::string> items;
-    for (const auto& [name, tool] : catalogue->tools) {
+    for (const std::string& name : page->ids) {
+        const ToolDefinition& tool = catalogue->tools.at(name);
         const ToolAnnotations& notes = tool.spec.annotations;
         JsonObject out;
         out.text("name", name).text("kind", tool.kind);
@@ -37,17 +50,17 @@ Task<Response> Api::list_tools(Request& request) {
         out.text("settled_by", to_string(tool.settled_by));
         items.push_back(out.done());
     }
-    JsonObject out;
-    out.raw("items", json_list(items)).raw("next_cursor", "");
-    co_return json_response(200, out.done());
+    co_return list_response(items, page->next);
 }
 
 Task<Response> Api::list_models(Request& request) {
-    (void)request;
     const std::shared_ptr<const Catalogue> catalogue = parts_.registry.catalogue();
-    JsonObject out;
-    out.value("items", catalogue->models).raw("next_cursor", "");
-    co_return json_response(200, out.done());
+    const Result<Page> page = page_of(request, catalogue->models, ListOrder::by_name);
+    if (!page) co_return fail(request, page.error());
+    std::vector<std::string> items;
+    for (const std::string& name : page->ids)
+        items.push_back(to_json_string(name));
+    co_return list_response(items, page->next);
 }
 
 // ---- tasks ----------------------------------------------------------------------------------
@@ -105,19 +118,15 @@ Task<Response> Api::create_task(Request& request) {
 }
 
 Task<Response> Api::list_tasks(Request& request) {
-    const std::vector<TaskRow> rows = parts_.system.ask([&](const SystemState& state) {
-        std::vector<TaskRow> found;
-        for (const auto& [id, row] : state.tasks) {
-            if (request.principal.sees_task(id)) found.push_back(row);
-        }
-        return found;
-    });
+    std::map<std::string, TaskRow> rows =
+        parts_.system.ask([](const SystemState& state) { return state.tasks; });
+    std::erase_if(rows, [&](const auto& row) { return !request.principal.sees_task(row.first); });
+    const Result<Page> page = page_of(request, ids_of(rows), ListOrder::newest_first);
+    if (!page) co_return fail(request, page.error());
     std::vector<std::string> items;
-    for (const TaskRow& row : rows)
-        items.push_back(task_json(row));
-    JsonObject out;
-    out.raw("items", json_list(items)).raw("next_cursor", "");
-    co_return json_response(200, out.done());
+    for (const std::string& id : page->ids)
+        items.push_back(task_json(rows.at(id)));
+    co_return list_response(items, page->next);
 }
 
 std::optional<TaskRow> Api::find_task(const Request& request) const {
@@ -195,24 +204,25 @@ Task<Response> Api::create_api_token(Request& request) {
 }
 
 Task<Response> Api::list_api_tokens(Request& request) {
-    const std::vector<ApiTokenRow> rows = parts_.system.ask([&](const SystemState& state) {
-        std::vector<ApiTokenRow> found;
+    const auto rows = parts_.system.ask([&](const SystemState& state) {
+        std::map<std::string, ApiTokenRow> found;
         for (const auto& [id, row] : state.tokens) {
-            if (request.principal.covers(row.token.tasks)) found.push_back(row);
+            if (request.principal.covers(row.token.tasks)) found.emplace(id, row);
         }
         return found;
     });
+    const Result<Page> page = page_of(request, ids_of(rows), ListOrder::newest_first);
+    if (!page) co_return fail(request, page.error());
     std::vector<std::string> items;
-    for (const ApiTokenRow& row : rows) {
+    for (const std::string& id : page->ids) {
+        const ApiTokenRow& row = rows.at(id);
         JsonObject out;
         out.text("id", row.token.token_id).text("name", row.token.name);
         out.text("scope", to_string(row.token.scope)).value("tasks", row.token.tasks);
         out.time("created_at", row.created_at);
         items.push_back(out.done());
     }
-    JsonObject out;
-    out.raw("items", json_list(items)).raw("next_cursor", "");
-    co_return json_response(200, out.done());
+    co_return list_response(items, page->next);
 }
 
 Task<Response> Api::revoke_api_token(Request& request) {
@@ -239,16 +249,19 @@ bool Api::sees_webhook(const Request& request, const DeliveryRow& row) const {
 }
 
 Task<Response> Api::list_dead_webhooks(Request& request) {
-    const std::vector<DeliveryRow> rows = parts_.system.ask([](const SystemState& state) {
-        std::vector<DeliveryRow> found;
+    std::map<std::string, DeliveryRow> rows = parts_.system.ask([](const SystemState& state) {
+        std::map<std::string, DeliveryRow> found;
         for (const auto& [id, row] : state.deliveries) {
-            if (row.dead) found.push_back(row);
+            if (row.dead) found.emplace(id, row);
         }
         return found;
     });
+    std::erase_if(rows, [&](const auto& row) { return !sees_webhook(request, row.second); });
+    const Result<Page> page = page_of(request, ids_of(rows), ListOrder::newest_first);
+    if (!page) co_return fail(request, page.error());
     std::vector<std::string> items;
-    for (const DeliveryRow& row : rows) {
-        if (!sees_webhook(request, row)) continue;
+    for (const std::string& id : page->ids) {
+        const DeliveryRow& row = rows.at(id);
         JsonObject out;
         out.text("id", row.webhook.delivery_id).text("url", row.webhook.url);
         out.text("type", row.webhook.type).text("session_id", row.webhook.session_id.text());
@@ -256,9 +269,7 @@ Task<Response> Api::list_dead_webhooks(Request& request) {
         out.time("queued_at", row.webhook.queued_at);
         items.push_back(out.done());
     }
-    JsonObject out;
-    out.raw("items", json_list(items)).raw("next_cursor", "");
-    co_return json_response(200, out.done());
+    co_return list_response(items, page->next);
 }
 
 Task<Response> Api::retry_dead_webhook(Request& request) {

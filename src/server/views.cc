@@ -300,14 +300,20 @@ std::string board_status_json(const SessionState& state, const Viewer& viewer) {
 }
 
 std::string transcript_json(const SessionState& state, const Transcript& transcript,
-                            const Viewer& viewer) {
+                            const Slice& slice, const Viewer& viewer) {
+    const std::size_t read = transcript.entries().size();
+    const std::size_t all = read + transcript.queued().size();
     std::vector<std::string> entries;
-    for (const TranscriptEntry& entry : transcript.entries())
-        entries.push_back(entry_json(state, entry, false, viewer));
-    for (const TranscriptEntry& entry : transcript.queued())
-        entries.push_back(entry_json(state, entry, true, viewer));
+    std::size_t next = slice.first;
+    for (; next < all && entries.size() < slice.count; ++next) {
+        const bool queued = next >= read;
+        const TranscriptEntry& entry =
+            queued ? transcript.queued()[next - read] : transcript.entries()[next];
+        entries.push_back(entry_json(state, entry, queued, viewer));
+    }
     JsonObject out;
     out.raw("items", json_list(entries));
+    out.text_or_null("next_cursor", next < all ? std::to_string(next) : "");
     out.raw("compacted", transcript.compacted() ? to_json(*transcript.compacted()) : "");
     out.number("seq", static_cast<std::int64_t>(state.last_seq));
     return out.done();

@@ -3,6 +3,7 @@
 // How sessions, waits and pending calls look to clients. Everything is computed from the log; no
 // rule about status lives here.
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -69,8 +70,13 @@ std::string summary_json(const SessionSummary& session, const Viewer& viewer);
 std::string pending_json(const PendingCall& call, const RawJson& input, const Viewer& viewer);
 std::string wait_json(const SessionState& state, const OpenInputs& inputs, const Viewer& viewer);
 std::string board_status_json(const SessionState& state, const Viewer& viewer);
+// So many entries, from the one with that number on.
+struct Slice {
+    std::size_t first = 0;
+    std::size_t count = std::numeric_limits<std::size_t>::max();
+};
 std::string transcript_json(const SessionState& state, const Transcript& transcript,
-                            const Viewer& viewer);
+                            const Slice& slice, const Viewer& viewer);
 std::string explain_json(const SessionState& state, const std::vector<Record>& log,
                          const Transcript& transcript, const Catalogue& catalogue,
                          const Viewer& viewer);
