@@ -13,6 +13,7 @@
 #include <concepts>
 #include <stop_token>
 
+#include "base/utf8.h"
 #include "server/body.h"
 
 namespace rouse::server {
@@ -26,7 +27,8 @@ namespace {
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
-// %41 and nothing else; a plus is a plus, but in a query.
+// %41 and nothing else; a plus is a plus, but in a query. What comes out is UTF-8, since it may
+// appear in an answer.
 std::optional<std::string> percent_decode(std::string_view text, bool plus_is_blank) {
     std::string out;
     out.reserve(text.size());
@@ -48,6 +50,7 @@ std::optional<std::string> percent_decode(std::string_view text, bool plus_is_bl
             out += plus_is_blank && text[i] == '+' ? ' ' : text[i];
         }
     }
+    if (to_utf8(out) != out) return std::nullopt;
     return out;
 }
 

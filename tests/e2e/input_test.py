@@ -198,12 +198,17 @@ class Edges(InputCase):
         self.assertEqual(self.assert_problem(answer, 400, "invalid_request")["field"], "/seconds")
 
     @every([("bad escape", "/v1/sessions/%zz"), ("half an escape", "/v1/sessions/%2"), ("NUL", "/v1/sessions/%00"),
-            ("bad query", "/v1/sessions?limit=%zz"), ("not UTF-8", "/v1/sessions/%ff%fe")])
+            ("bad query", "/v1/sessions?limit=%zz"), ("not UTF-8", "/v1/sessions/%ff%fe"), ("no such path", "/v1/%ff"),
+            ("half a character", "/v1/tasks/%e2%82"), ("a surrogate", "/v1/tasks/%ed%a0%80"),
+            ("a value", "/v1/sessions?status=%ff"), ("a name", "/v1/sessions?%ff=1")])
     def test_malformed_targets(self, target):
-        # T15
-        answer = self.client.get(target)
-        self.assertIn(answer.status, (400, 404), answer)
-        self.assertEqual(answer.headers["Content-Type"], "application/problem+json")
+        # T15; api 1: JSON in and out, UTF-8
+        answer = self.assert_problem(self.client.get(target), 400, "invalid_request")
+        answer.body.decode()  # strict
+
+    def test_targets_are_utf_8(self):
+        self.assert_problem(self.client.get("/v1/tasks/gr%c3%bc%c3%9fe"), 404, "not_found")
+        self.assertIn("grüße", self.client.get("/v1/tasks/gr%c3%bc%c3%9fe")["detail"])
 
 
 # ---- framing --------------------------------------------------------------------------------
