@@ -29,6 +29,8 @@
 
 namespace rouse::server {
 
+class Body;
+
 struct ApiParts {
     Env env;
     std::shared_ptr<Store> store;
@@ -154,6 +156,7 @@ class Api final {
         const ToolDefinition* tool = nullptr;  // in the catalogue
     };
     Result<FoundCall> find_call(const Request& request, const PendingId& id) const;
+    static void check_input(const FoundCall& found, const RawJson& input, Body& body);
     std::optional<Problem> may_settle(Request& request, const PendingId& id);
     std::optional<Response> refuse_settling(Request& request, const PendingId& id);
     std::string call_json(const Request& request, const SessionId& session, const PendingCall& call,

@@ -40,6 +40,7 @@ std::optional<Milliseconds> read_lease(Body& body) {
 Progress read_progress(Body& body, std::string_view name) {
     Progress progress;
     const RawJson given = body.object(name);
+    if (given.absent()) body.complain(name, "is missing; it must be an object");
     Body inner(given.absent() ? "{}" : given.text(), "/" + std::string(name));
     const std::optional<std::int64_t> percent = inner.integer("percent");
     if (percent && (*percent < 0 || *percent > 100)) inner.complain("percent", "is from 0 to 100");
@@ -221,11 +222,20 @@ Task<Response> Api::post_plain_webhook(Request& request) {
     co_return co_await settle(request, id, std::move(result));
 }
 
+// What the tool would refuse is not approved: the call waits on for a better input.
+void Api::check_input(const FoundCall& found, const RawJson& input, Body& body) {
+    if (input.absent() || found.tool == nullptr || !is_open(found.call.status)) return;
+    const Result<SchemaCheck> schema = SchemaCheck::compile(found.tool->spec.parameters);
+    const Result<void> fits = schema ? schema->check(input) : Result<void>();
+    if (fits) return;
+    body.complain("input", "does not fit the tool's parameters; the call still waits: " +
+                               fits.error().message);
+}
+
 Task<Response> Api::decide(Request& request) {
     const PendingId id(request.path_parameters.at(0));
-    if (const Result<FoundCall> found = find_call(request, id); !found) {
-        co_return fail(request, found.error());
-    }
+    const Result<FoundCall> found = find_call(request, id);
+    if (!found) co_return fail(request, found.error());
     Body body(request.body);
     const std::string given = body.required_text("decision");
     if (given != "approve" && given != "deny") {
@@ -236,6 +246,7 @@ Task<Response> Api::decide(Request& request) {
     decision.input = body.object("input");
     decision.input_digest = body.text_or_empty("input_digest");
     decision.message = body.text_or_empty("message");
+    if (decision.approve) check_input(*found, decision.input, body);
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
     Task<Result<Reply>> command = parts_.coordinator.decide(id, std::move(decision), request.note);
     co_return co_await answer(request, std::move(command));

@@ -106,9 +106,13 @@ class Approval(PeopleCase):
 
     def test_edited_input_must_fit_the_tool(self):
         session, call = self.suspend("drop")
-        self.decide(call, "approve", input={"table": 17})
-        self.assertNotIn('{"table":17}', (self.client.last_words(session) or ""))
+        for wrong in ({"table": 17}, {}):
+            with self.nothing_changes(session):
+                refused = self.assert_problem(self.decide(call, "approve", input=wrong), 400, "invalid_request")
+                self.assertEqual(refused["field"], "/input")
         self.assertEqual(self.runs(), 0)
+        self.assert_status(self.decide(call, "approve", input={"table": "logs"}), 202)  # it still waits
+        self.assertEqual(json.loads(self.words(session)), {"table": "logs"})
 
     def test_deny_gives_the_model_the_message(self):
         session, call = self.suspend("drop")

@@ -270,7 +270,9 @@ class Leases(WorkerCase):
         self.assert_status(self.on(pending, "progress", progress={"percent": 50, "message": "half"}), 200)
         self.assertEqual(self.call(pending)["progress"], {"percent": 50, "message": "half"})
         self.assertEqual(self.call(pending)["status"], "processing")
-        self.assert_problem(self.on(pending, "progress", progress={"percent": 500}), 400, "invalid_request")
+        with self.nothing_changes(session):
+            for wrong in ({"progress": {"percent": 500}}, {"progress": None}, {}):
+                self.assert_problem(self.on(pending, "progress", **wrong), 400, "invalid_request")
 
     def test_the_log_tells_who_had_it(self):
         session, pending = self.suspend()
