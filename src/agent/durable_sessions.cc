@@ -6,6 +6,7 @@
 #include "agent/durable_session.h"
 #include "agent/recovery_manager.h"
 #include "base/check.h"
+#include "domain/fold.h"
 #include "domain/session_rules.h"
 #include "store/files/file_store.h"
 #include "store/memory/memory_store.h"
@@ -149,11 +150,15 @@ Result<std::shared_ptr<Session>> DurableSessions::fork(const SessionId& id,
     }
     Transcript transcript;
     SessionCreated fork;
+    SessionState source;
     for (const Record& record : *records) {
         if (record.seq > at_seq.value_or(last)) break;
         if (const auto* created = std::get_if<SessionCreated>(&record.body)) fork = *created;
+        fold(source, record);
         transcript.fold(record);
     }
+    fork.title = source.title;
+    fork.metadata = source.metadata;
     fork.id = shared_->new_id();
     const ForkOrigin origin{id, at_seq.value_or(last), {}};
     return shared_->add(fork.id, plan_fork(fork, origin, transcript));

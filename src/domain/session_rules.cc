@@ -40,9 +40,17 @@ Result<Records> plan_update(const SessionState& state, const SessionUpdated& upd
 
 Records plan_fork(const SessionCreated& fork, const ForkOrigin& origin,
                   const Transcript& source_up_to_seq) {
+    constexpr Seq kFirstCopied = 3;  // behind session.created and session.forked
+    const std::optional<SessionCompacted>& compacted = source_up_to_seq.compacted();
+    Seq summarized = kFirstCopied - 1;  // the summary stands for what the fork has up to here
     Records copied;
-    for (const TranscriptEntry& entry : source_up_to_seq.entries())
+    for (const TranscriptEntry& entry : source_up_to_seq.entries()) {
+        if (compacted && entry.seq <= compacted->upto_seq) {
+            summarized = kFirstCopied + copied.size();
+        }
         copy_entry(entry, copied);
+    }
+    if (compacted) copied.emplace_back(SessionCompacted{summarized, compacted->summary, {}});
     Records records{fork, SessionForked{origin, copied.size(), {}}};
     std::ranges::move(copied, std::back_inserter(records));
     return records;

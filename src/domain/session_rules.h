@@ -13,7 +13,8 @@ namespace rouse {
 // invalid "nothing_to_update" when the command changes nothing.
 Result<Records> plan_update(const SessionState& state, const SessionUpdated& update);
 
-// The fork's first records: its own identity, the origin, and the conversation up to `at_seq`.
+// The fork's first records: its own identity, the origin, and the conversation up to `at_seq`, with
+// the summary of what the model is not shown any more.
 // Calls that had no result by then are closed with an error; tokens, pending calls and mail stay
 // behind.
 Records plan_fork(const SessionCreated& fork, const ForkOrigin& origin,

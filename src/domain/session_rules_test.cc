@@ -108,6 +108,26 @@ TEST(SessionRulesTest, AForkOfMailIsReadable) {
     EXPECT_EQ(transcript.entries().back().role, Role::user);
 }
 
+// The model is shown of the fork what it was shown of the original.
+TEST(SessionRulesTest, AForkOfACompactedSessionIsCompacted) {
+    for (std::size_t keep = 0; keep < 3; ++keep) {
+        SessionDriver source(1);
+        source.begin({CallSpec{}});
+        source.commit(source.settle(source.pending(0), text_result("done")));
+        source.commit(source.say(0));
+        source.commit(source.complete());
+        source.commit(source.compact(keep));
+        Transcript transcript;
+        const ForkOrigin origin{source.id(), source.state().last_seq};
+        fold_all(plan_fork(fork_identity(), origin, source.transcript()), transcript);
+        EXPECT_EQ(transcript.entries().size(), source.transcript().entries().size());
+        EXPECT_EQ(transcript.turn_start(), transcript.entries().size());
+        EXPECT_EQ(build_context(transcript, error_result("open")),
+                  build_context(source.transcript(), error_result("open")))
+            << "keep " << keep;
+    }
+}
+
 // ---- compact ---------------------------------------------------------------------------------
 
 TEST(SessionRulesTest, CompactHidesTheOldestMessagesFromTheModelAndRemovesNothing) {

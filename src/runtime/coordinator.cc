@@ -256,11 +256,15 @@ Task<Result<Reply>> Coordinator::fork(SessionId id, std::optional<Seq> at_seq, s
     }
     Transcript transcript;
     SessionCreated fork;
+    SessionState source;
     for (const Record& record : *records) {
         if (record.seq > at_seq.value_or(last)) break;
         if (const auto* created = std::get_if<SessionCreated>(&record.body)) fork = *created;
+        fold(source, record);
         transcript.fold(record);
     }
+    fork.title = source.title;
+    fork.metadata = source.metadata;
     fork.id = ids_.make<SessionId>();
     fork.parent.reset();
     fork.alias.clear();

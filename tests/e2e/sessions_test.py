@@ -296,6 +296,31 @@ class Forking(SessionCase):
         self.assertEqual(fork["forked_from"]["at_seq"], at)
         self.assertEqual(self.texts(fork["id"]), ["hello", "hello 1"])
 
+    def test_a_fork_is_of_the_session_as_it_was_then(self):
+        session = self.client.start("hello", title="old", metadata={"a": 1})["id"]
+        at = self.client.session(session)["last_seq"]
+        self.client.patch(f"/v1/sessions/{session}", {"title": "new", "metadata": {"a": 2, "b": 3}})
+        for fork, want in ((self.fork(session), ("new", {"a": 2, "b": 3})),
+                           (self.fork(session, at_seq=at), ("old", {"a": 1})),
+                           (self.fork(session, title="mine"), ("mine", {"a": 2, "b": 3}))):
+            self.assertEqual((fork["title"], fork["metadata"]), want)
+
+    def test_a_fork_of_a_compacted_session_is_compacted(self):
+        # The model is not shown again what it was spared.
+        session = self.client.start("hello")["id"]
+        self.client.post(f"/v1/sessions/{session}/messages?wait=10s", {"content": "hello"})
+        at = self.client.session(session)["last_seq"]
+        self.client.post(f"/v1/sessions/{session}/compact", {"summary": "They said hello.", "keep_last": 1})
+        fork = self.fork(session)["id"]
+        self.assertEqual(self.texts(fork), self.texts(session))
+        said = [r["seq"] for r in self.client.log(fork) if r["kind"].startswith("message.")]
+        shown = self.client.get(f"/v1/sessions/{fork}/messages")["compacted"]
+        self.assertEqual((shown["summary"], shown["upto_seq"]), ("They said hello.", said[-2]))
+        self.client.post(f"/v1/sessions/{fork}/messages?wait=10s", {"content": "hello"})
+        self.restart()
+        self.assertEqual(len(self.texts(fork)), 6)
+        self.assertNotIn("session.compacted", self.client.kinds(self.fork(session, at_seq=at)["id"]))
+
     @every([("zero", 0), ("negative", -1), ("beyond", 10**6), ("a text", "3"), ("a fraction", 1.5)])
     def test_a_place_that_is_not_there_is_refused(self, at):
         session = self.client.start("hello", task_id=self.task)["id"]
