@@ -151,11 +151,14 @@ class Coordinator::AliasClaim {
         alias_ = alias;
         return true;
     }
-    // A taken one gets a number.
+    // A taken one gets a number, and makes room for it if it has to.
     std::string take_like(const std::string& alias) {
+        constexpr std::size_t kLongest = 64;
         std::string tried = alias;
-        for (int n = 2; !take(tried, {}); ++n)
-            tried = alias + "-" + std::to_string(n);
+        for (int n = 2; !take(tried, {}); ++n) {
+            const std::string number = "-" + std::to_string(n);
+            tried = alias.substr(0, kLongest - number.size()) + number;
+        }
         return tried;
     }
 

@@ -150,8 +150,10 @@ std::optional<Problem> Api::check_access(const Route& route, const Request& requ
 // A page of another site can send a form, but not JSON.
 std::optional<Problem> Api::check_content_type(const Route& route, const Request& request) const {
     if (request.body.empty() || route.access == Access::or_pending_id) return std::nullopt;
-    const std::string_view type = request.header("content-type");
-    if (type.starts_with("application/json")) return std::nullopt;
+    std::string_view type = request.header("content-type");
+    type = type.substr(0, type.find(';'));  // parameters say nothing
+    type = type.substr(0, type.find_last_not_of(" \t") + 1);
+    if (lower_case(type) == "application/json") return std::nullopt;
     return invalid_request("send the body as application/json");
 }
 

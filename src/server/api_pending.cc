@@ -385,9 +385,13 @@ Task<Response> Api::renew_lease(Request& request) {
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
     const Result<FoundCall> found = find_call(request, id);
     if (!found) co_return fail(request, found.error());
-    if (found->call.status != PendingStatus::processing || found->call.worker != worker) {
-        co_return fail(request, Error(ErrorKind::conflict, "lease_held",
-                                      "this worker does not hold the call; claim it first"));
+    const PendingCall& call = found->call;
+    const bool held = call.status == PendingStatus::processing;
+    if (is_open(call.status) && (!held || call.worker != worker)) {
+        Problem problem = to_problem(Error(ErrorKind::conflict, "lease_held",
+                                           "this worker does not hold the call; claim it first"));
+        if (!held) problem.title = "Nobody holds the call";
+        co_return fail(request, std::move(problem));
     }
     Task<Result<Reply>> command = parts_.coordinator.claim(id, std::move(worker), *lease);
     const Result<Reply> done = co_await on_work(std::move(command));

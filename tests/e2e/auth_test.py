@@ -351,7 +351,8 @@ class HostsAndOrigins(AuthCase):
         self.assertIn(preflight.status, (200, 204))
 
     @every([("form", "application/x-www-form-urlencoded"), ("text", "text/plain"), ("multipart", "multipart/form-data"),
-            ("none", None), ("text with json", "text/plain; a=application/json")])
+            ("none", None), ("text with json", "text/plain; a=application/json"), ("more", "application/jsonx"),
+            ("a list", "application/json, text/plain")])
     def test_a_body_must_be_json_by_name(self, kind):
         # T3: state changes need application/json
         before = self.client.get("/v1/sessions")["items"]
@@ -359,9 +360,10 @@ class HostsAndOrigins(AuthCase):
         self.assert_problem(self.client.post("/v1/sessions", {}, headers=headers), 400, "invalid_request")
         self.assertEqual(self.client.get("/v1/sessions")["items"], before)
 
-    def test_json_with_parameters(self):
-        headers = {"Content-Type": "application/json; charset=utf-8"}
-        self.assert_status(self.client.post("/v1/sessions", {}, headers=headers), 201)
+    @every([("parameters", "application/json; charset=utf-8"), ("capitals", "Application/JSON"),
+            ("a blank", "application/json ;charset=UTF-8")])
+    def test_json_by_its_other_names(self, kind):
+        self.assert_status(self.client.post("/v1/sessions", {}, headers={"Content-Type": kind}), 201)
 
 
 class OpenDoors(AuthCase):

@@ -182,6 +182,8 @@ class Changing(SessionCase):
         answer = self.client.post("/v1/sessions", {"task_id": self.task, "alias": "twin"})
         self.assert_status(answer, 201)
         self.assertEqual(answer["alias"], "twin-2")
+        longest = [self.client.start(task_id=self.task, alias="a" * 64)["alias"] for _ in range(3)]
+        self.assertEqual(longest, ["a" * 64, "a" * 62 + "-2", "a" * 62 + "-3"])  # no longer than it may be
 
     def test_an_alias_that_races_has_one_owner(self):
         joins = [self.background(self.client.post, "/v1/sessions", {"task_id": self.task, "alias": "prize"})

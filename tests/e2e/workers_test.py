@@ -254,8 +254,24 @@ class Leases(WorkerCase):
 
     def test_what_nobody_holds_cannot_be_renewed(self):
         session, pending = self.suspend()
-        with self.nothing_changes(session):
-            self.assert_problem(self.on(pending, "renew"), 409, "lease_held")
+        for released in (False, True):
+            if released:
+                self.on(pending, "claim")
+                self.on(pending, "release")
+            with self.nothing_changes(session):
+                refused = self.assert_problem(self.on(pending, "renew"), 409, "lease_held")
+                self.assertNotIn("Another worker", refused["title"])
+
+    @every([("a result", "completed"), ("a cancel", "cancelled")])
+    def test_what_is_settled_cannot_be_renewed(self, status):
+        session, pending = self.suspend()
+        self.on(pending, "claim")
+        if status == "completed":
+            self.client.result(pending)
+        else:
+            self.client.delete(f"/async-tool/pending/{pending}")
+        refused = self.assert_problem(self.on(pending, "renew"), 410, "not_waiting")
+        self.assertEqual(refused["pendingStatus"], status)
 
     def test_a_released_call_waits_for_the_next(self):
         _, pending = self.suspend()
