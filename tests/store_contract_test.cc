@@ -403,6 +403,11 @@ TEST_P(StoreContractTest, TellsOfEveryCommitInOrderBeforeItsCallback) {
     const auto behind = store().read_commits(heard[2].cursor, 2);
     ASSERT_EQ(behind->size(), 2U);
     EXPECT_EQ((*behind)[0].cursor, heard[3].cursor);
+    const Cursor last = heard.back().cursor;
+    EXPECT_TRUE(store().read_commits(last, 100)->empty());
+    for (const Cursor& ahead :
+         {Cursor{last.epoch, last.group + 1, 0}, Cursor{last.epoch + 1, 0, 0}})
+        EXPECT_EQ(store().read_commits(ahead, 100).error().reason, "cursor_ahead");
 }
 
 TEST_P(StoreContractTest, AClockThatGoesBackDoesNotTakeTheLogAlong) {  // W11, T30

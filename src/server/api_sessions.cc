@@ -434,7 +434,8 @@ Task<Response> Api::get_session_events(Request& request) {
     Response response;
     response.content_type = "text/event-stream";
     response.headers.emplace_back("Cache-Control", "no-store");
-    response.events = parts_.hub.follow((*state)->id, from, viewer(request).masks_ids);
+    EventHub::ReaderOptions options{request.principal.id, viewer(request).masks_ids};
+    response.events = parts_.hub.follow((*state)->id, from, std::move(options));
     co_return response;
 }
 
@@ -449,9 +450,10 @@ Task<Response> Api::get_events(Request& request) {
     response.content_type = "text/event-stream";
     response.headers.emplace_back("Cache-Control", "no-store");
     const Principal principal = request.principal;
+    EventHub::ReaderOptions options{principal.id, viewer(request).masks_ids};
     response.events = parts_.hub.follow_all(
         behind, [principal](const std::string& task) { return principal.sees_task(task); },
-        viewer(request).masks_ids);
+        std::move(options));
     co_return response;
 }
 

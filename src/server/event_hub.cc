@@ -99,7 +99,8 @@ std::optional<GlobalPosition> GlobalPosition::parse(std::string_view text) {
 
 class EventHub::Reader : public EventSource {
  public:
-    explicit Reader(EventHub& hub) : hub_(hub), hub_alive_(hub.alive_), wake_(hub.loop_) {
+    Reader(EventHub& hub, std::string token_id)
+        : hub_(hub), hub_alive_(hub.alive_), token_id_(std::move(token_id)), wake_(hub.loop_) {
         ++hub_.readers_;
     }
     Reader(const Reader&) = delete;
@@ -137,6 +138,7 @@ class EventHub::Reader : public EventSource {
     }
 
     bool is_live() const { return live_ && !overrun_; }
+    const std::string& token_id() const { return token_id_; }
 
     void push(std::shared_ptr<const std::string> frame) {
         if (overrun_) return;
@@ -170,6 +172,7 @@ class EventHub::Reader : public EventSource {
         return out;
     }
 
+    std::string token_id_;
     asio::steady_timer wake_;
     std::deque<std::shared_ptr<const std::string>> frames_;
     std::size_t bytes_ = 0;
@@ -179,8 +182,8 @@ class EventHub::Reader : public EventSource {
 
 class EventHub::SessionReader final : public Reader {
  public:
-    SessionReader(EventHub& hub, SessionId session, std::optional<Seq> from)
-        : Reader(hub), session_(std::move(session)), from_(from) {
+    SessionReader(EventHub& hub, SessionId session, std::optional<Seq> from, std::string token_id)
+        : Reader(hub, std::move(token_id)), session_(std::move(session)), from_(from) {
         hub_.by_session_[session_].push_back(this);
         if (from_) last_ = *from_ > 0 ? *from_ - 1 : 0;
     }
@@ -201,7 +204,8 @@ class EventHub::SessionReader final : public Reader {
             closed_ = true;
             return {};
         }
-        if (!from_) {
+        // Whoever has seen more than there is would wait for a seq that may never come.
+        if (!from_ || *from_ > view->seq + 1) {
             from_ = view->seq + 1;
             last_ = view->seq;
             return frame(std::to_string(view->seq), "snapshot", hub_.snapshot_(session_));
@@ -233,8 +237,9 @@ class EventHub::SessionReader final : public Reader {
 
 class EventHub::GlobalReader final : public Reader {
  public:
-    GlobalReader(EventHub& hub, std::optional<GlobalPosition> behind, MaySee may_see)
-        : Reader(hub), behind_(behind), may_see_(std::move(may_see)) {
+    GlobalReader(EventHub& hub, std::optional<GlobalPosition> behind, MaySee may_see,
+                 std::string token_id)
+        : Reader(hub, std::move(token_id)), behind_(behind), may_see_(std::move(may_see)) {
         hub_.global_.push_back(this);
         live_ = !behind_;
     }
@@ -308,6 +313,7 @@ std::string EventHub::GlobalReader::replay() {
     std::string out;
     if (!commits) {
         live_ = true;
+        behind_.reset();  // it says nothing about what comes
         return frame({}, "resync", "{}");
     }
     for (const CommittedLines& committed : *commits) {
@@ -396,29 +402,39 @@ void EventHub::on_delta(const SessionId& session, const RunId& run, std::string_
 }
 
 std::unique_ptr<EventSource> EventHub::follow(SessionId session, std::optional<Seq> from,
-                                              bool masks_ids) {
-    std::unique_ptr<EventSource> reader =
-        std::make_unique<SessionReader>(*this, std::move(session), from);
-    if (!masks_ids) return reader;
+                                              ReaderOptions options) {
+    std::unique_ptr<EventSource> reader = std::make_unique<SessionReader>(
+        *this, std::move(session), from, std::move(options.token_id));
+    if (!options.masks_ids) return reader;
     return std::make_unique<Masked>(std::move(reader));
 }
 
 std::unique_ptr<EventSource> EventHub::follow_all(std::optional<GlobalPosition> behind,
-                                                  MaySee may_see, bool masks_ids) {
-    std::unique_ptr<EventSource> reader =
-        std::make_unique<GlobalReader>(*this, behind, std::move(may_see));
-    if (!masks_ids) return reader;
+                                                  MaySee may_see, ReaderOptions options) {
+    std::unique_ptr<EventSource> reader = std::make_unique<GlobalReader>(
+        *this, behind, std::move(may_see), std::move(options.token_id));
+    if (!options.masks_ids) return reader;
     return std::make_unique<Masked>(std::move(reader));
+}
+
+void EventHub::revoke(const std::string& token_id) {
+    for_each_reader([&](Reader& reader) {
+        if (reader.token_id() == token_id) reader.close();
+    });
 }
 
 void EventHub::close() {
     closed_ = true;
+    for_each_reader([](Reader& reader) { reader.close(); });
+}
+
+void EventHub::for_each_reader(const std::function<void(Reader&)>& visit) {
     for (const auto& [session, readers] : by_session_) {
         for (SessionReader* reader : readers)
-            reader->close();
+            visit(*reader);
     }
     for (GlobalReader* reader : global_)
-        reader->close();
+        visit(*reader);
 }
 
 }  // namespace rouse::server

@@ -60,13 +60,21 @@ class EventHub final {
     bool has_readers() const { return readers_ > 0; }
     void on_delta(const SessionId& session, const RunId& run, std::string_view text);
 
-    // Everything from the record `from` on; without it, live from now, behind a snapshot.
-    std::unique_ptr<EventSource> follow(SessionId session, std::optional<Seq> from, bool masks_ids);
+    struct ReaderOptions {
+        std::string token_id = {};  // the stream ends when it is revoked
+        bool masks_ids = false;
+    };
+    // Everything from the record `from` on; without it, or when the log is not that long, live from
+    // now, behind a snapshot.
+    std::unique_ptr<EventSource> follow(SessionId session, std::optional<Seq> from,
+                                        ReaderOptions options);
     // Everything behind that position; without it, live from now. `may_see` is asked for each
     // session's task.
     using MaySee = std::function<bool(const std::string& task_id)>;
     std::unique_ptr<EventSource> follow_all(std::optional<GlobalPosition> behind, MaySee may_see,
-                                            bool masks_ids);
+                                            ReaderOptions options);
+    // Ends the streams that were opened with it.
+    void revoke(const std::string& token_id);
 
     std::size_t readers() const { return readers_; }
     // Ends all streams; their readers come back later.
@@ -80,6 +88,7 @@ class EventHub final {
     friend class Reader;
 
     void publish(const CommittedLines& committed);
+    void for_each_reader(const std::function<void(Reader&)>& visit);
 
     boost::asio::any_io_executor loop_;
     std::shared_ptr<Store> store_;

@@ -42,7 +42,7 @@ class EventHubTest : public ::testing::Test {
 
 // Whoever waits for a status may go when it comes: nothing that it tells of may be missing.
 TEST_F(EventHubTest, AStatusComesBehindTheRecordsThatItTellsOf) {
-    const auto reader = hub_.follow(id_, 1, false);
+    const auto reader = hub_.follow(id_, 1, {});
     EXPECT_EQ(next(*reader), "retry: 1000\n\n");
     EXPECT_TRUE(next(*reader).ends_with("event: status\ndata: {\"seq\":1}\n\n"));
     commit(message("msg_2"));

@@ -178,7 +178,8 @@ class Store {
     // call it from `visit`.
     virtual void visit_active(const std::function<void(const SessionSummary&)>& visit) = 0;
 
-    // Commits behind `after`, in their order. precondition "cursor_too_old": no longer kept.
+    // Commits behind `after`, in their order.
+    //   precondition  cursor_too_old: no longer kept; cursor_ahead: nothing was committed there yet
     virtual Result<std::vector<CommittedLines>> read_commits(Cursor after, std::size_t limit) = 0;
 
     // Told of every commit, in order, once it is durable and before its `done`. Set it once, before

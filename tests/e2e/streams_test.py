@@ -157,6 +157,17 @@ class OneSession(StreamCase):
             self.wait_seq(stream, last)
         self.assertEqual(seen + stream.seqs(), list(range(1, last + 1)), f"seed {seed}")
 
+    @every([("last id", "", 10**6), ("largest", "", 2**63 - 1), ("from_seq", "?from_seq=1000000", None)])
+    def test_a_place_that_is_not_there_yet_is_as_none(self, query, last_id):
+        # Or it would wait for a seq that may never come.
+        session = self.client.start("hello")["id"]
+        last = self.client.session(session)["last_seq"]
+        stream = self.events(session, query, last_event_id=last_id)
+        self.assertEqual(stream.wait_for("snapshot")[0].id, str(last))
+        self.say(session)
+        stream.wait_for("run.completed")
+        self.assertEqual(stream.seqs(), list(range(last + 1, self.client.session(session)["last_seq"] + 1)))
+
     @every([("text", "x"), ("negative", "-1"), ("fraction", "1.5"), ("empty", "%20")])
     def test_malformed_places_are_refused(self, place):
         session = self.client.start()["id"]
@@ -254,6 +265,31 @@ class AllSessions(StreamCase):
     @every([("text", "x"), ("parts", "1.2"), ("too many", "1.2.3.4"), ("negative", "-1.0.0"), ("tail", "1.1.1-x")])
     def test_malformed_cursors_are_refused(self, cursor):
         self.assert_problem(self.client.get("/v1/events", headers={"Last-Event-ID": cursor}), 400, "invalid_request")
+
+    def test_a_cursor_that_is_not_there_yet_gets_a_resync(self):
+        first = self.stream("/v1/events")
+        session = self.client.start("hello")["id"]
+        self.wait_shown([first], [session])
+        epoch, group, _ = first.last_id().split("-")[0].split(".")
+        for cursor in (f"{epoch}.{int(group) + 100000}.0", f"{int(epoch) + 1}.0.0", f"{2**64 - 1}.{2**64 - 1}.{2**32 - 1}"):
+            with self.subTest(cursor):
+                stream = self.stream("/v1/events", last_event_id=cursor)
+                stream.wait_for("resync")
+                self.say(session)
+                stream.wait_for("run.completed")
+                self.assertEqual(stream.events[0].kind, "resync")
+
+    @every([("one session", "/v1/sessions/{}/events"), ("all of them", "/v1/events")])
+    def test_a_stream_ends_with_its_token(self, path):
+        made = self.client.post("/v1/tokens", {"scope": "read"})
+        session = self.client.start()["id"]
+        theirs = self.stream(path.format(session), client=self.server.client(made["token"]))
+        mine = self.stream(path.format(session))
+        self.assert_status(self.client.delete(f"/v1/tokens/{made['id']}"), 204)
+        self.assertTrue(theirs.closed.wait(kit.PATIENCE))
+        self.say(session)
+        mine.wait_for("run.completed")  # others go on
+        self.assertNotIn("run.completed", [event.kind for event in theirs.events])
 
     def test_a_reader_of_one_task_sees_that_one(self):
         # T7

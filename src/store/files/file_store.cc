@@ -449,6 +449,11 @@ void FileStore::visit_active(const std::function<void(const SessionSummary&)>& v
 }
 
 Result<std::vector<CommittedLines>> FileStore::read_commits(Cursor after, std::size_t limit) {
+    const JournalPosition end = journal_.position();
+    if (after.epoch > end.epoch || after.group > end.group) {
+        return Error(ErrorKind::precondition, "cursor_ahead",
+                     "the journal ends before this cursor");
+    }
     std::vector<CommittedLines> found;
     const Error enough(ErrorKind::cancelled, "enough", "");
     const auto on_group = [&](const JournalPosition& at, std::string_view payload) -> Result<void> {

@@ -175,6 +175,9 @@ void MemoryStore::visit_active(const std::function<void(const SessionSummary&)>&
 
 Result<std::vector<CommittedLines>> MemoryStore::read_commits(Cursor after, std::size_t limit) {
     const std::lock_guard lock(mutex_);
+    if (after.epoch > 1 || after.group > commits_.size()) {
+        return Error(ErrorKind::precondition, "cursor_ahead", "the commits end before this cursor");
+    }
     auto behind = commits_ | std::views::drop(after.group) | std::views::take(limit);
     return std::vector<CommittedLines>(behind.begin(), behind.end());
 }
