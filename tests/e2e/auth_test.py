@@ -223,8 +223,9 @@ class Tasks(AuthCase):
                 with self.subTest(f"{method} {path}"):
                     ids = {"session": "theirs"} if path.startswith("/v1/tasks/{id}") and "session" not in path else {
                         "session": theirs["id"]}
-                    body = {"content": "x"} if path.endswith("/messages") else {"worker": "w"} if re.search(
-                        r"/(claim|renew|release)$", path) else {}
+                    bodies = {"messages": {"content": "x"}, "claim": {"worker": "w"}, "renew": {"worker": "w"},
+                              "release": {"worker": "w"}, "progress": {"progress": {"percent": 1}}}
+                    body = bodies.get(path.rsplit("/", 1)[1], {})
                     answer = self.call(mine, method, path, pending=pending, body=body, **ids)
                     self.assertEqual(answer.status, 404, answer)
             for door, body in (("result", {"result": {"title": "t", "output": "o"}}), ("error", {"error": "e"}),
