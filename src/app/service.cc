@@ -283,8 +283,8 @@ class Service {
         effects.call_waits = [this] { claims_.call_waits(); };
         effects.mail_queued = [this](const Letter& letter) { mailroom_.carry(letter); };
         effects.call_closed = [this](const PendingId& id) { detached_.stop(id); };
-        effects.run_given_up = [this](const SessionId& id) {
-            asio::co_spawn(work_, coordinator_.cancel_children(id),
+        effects.run_given_up = [this](const SessionId& id, const RunId& run) {
+            asio::co_spawn(work_, coordinator_.cancel_children(id, run),
                            [](const std::exception_ptr&) {});
         };
         effects.count = [this](const std::vector<std::size_t>& kinds) { metrics_.count(kinds); };

@@ -33,13 +33,29 @@ std::string child_error(const SessionId& child, std::string_view what) {
     return std::string(what) + closing_line(child);
 }
 
-const PendingCall* find_call_for_child(const SessionState& parent, const SessionId& child) {
-    const auto found = std::ranges::find_if(parent.pending, [&](const PendingCall& call) {
-        if (!is_open(call.status) || call.waits_for != WaitsFor::child) return false;
+const RunId* given_up_run(const RecordBody& record) {
+    if (const auto* failed = std::get_if<RunFailed>(&record)) return &failed->run_id;
+    if (const auto* cancelled = std::get_if<RunCancelled>(&record)) return &cancelled->run_id;
+    const auto* left = std::get_if<RunInterrupted>(&record);
+    if (left == nullptr) return nullptr;
+    const bool for_good = left->exhausted || left->reason == InterruptReason::wait_timeout;
+    return for_good ? &left->run_id : nullptr;
+}
+
+std::vector<PendingId> find_answered_calls(const SessionState& parent, const SessionState& child) {
+    // Nothing is read any more in a session that is gone, or that nobody goes on with.
+    const bool reads_on = !child.deleted && child.run->outcome != RunOutcome::interrupted;
+    std::vector<PendingId> answered;
+    for (const PendingCall& call : parent.pending) {
+        if (!is_open(call.status) || call.waits_for != WaitsFor::child) continue;
         const std::optional<ChildWish> wish = read_wish(call.metadata);
-        return wish && wish->session_id == child;
-    });
-    return found == parent.pending.end() ? nullptr : &*found;
+        if (!wish || wish->session_id != child.id) continue;
+        const bool unread = std::ranges::any_of(child.queued_asks, [&](const AskedBy& asked) {
+            return asked.run_id == call.run_id && asked.call_id == call.call_id;
+        });
+        if (!unread || !reads_on) answered.push_back(call.pending_id);
+    }
+    return answered;
 }
 
 }  // namespace rouse

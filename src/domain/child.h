@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "domain/rules.h"
 #include "domain/state.h"
@@ -34,7 +35,11 @@ std::optional<ChildWish> read_wish(const RawJson& metadata);
 ToolResult child_result(const SessionId& child, std::string_view text);
 std::string child_error(const SessionId& child, std::string_view what);
 
-// The parent's open call that waits for this child, if there is one.
-const PendingCall* find_call_for_child(const SessionState& parent, const SessionId& child);
+// The run that this record gives up: the children that it asked have nobody to answer.
+const RunId* given_up_run(const RecordBody& record);
+
+// The parent's open calls that the end of the child's run answers: not those whose message still
+// waits for a run to read it.
+std::vector<PendingId> find_answered_calls(const SessionState& parent, const SessionState& child);
 
 }  // namespace rouse

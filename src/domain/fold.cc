@@ -84,7 +84,9 @@ struct Folder {
     }
 
     void operator()(const MessageUser& r) const {
-        if (r.queued) ++state.queued;
+        if (!r.queued) return;
+        ++state.queued;
+        if (r.asked_by) state.queued_asks.push_back(*r.asked_by);
     }
     void operator()(const MessageAssistant& r) const {
         step();
@@ -108,11 +110,16 @@ struct Folder {
         run.continues = r.continues;
         run.chain_id = r.chain_id;
         run.hops = r.hops;
+        run.parent_run = r.parent_run;
+        if (!state.run && state.parent) run.parent_run = state.parent->run_id;
         run.unapproved_tokens = goes_on ? state.run->unapproved_tokens : 0;
         state.run = std::move(run);
         state.recovery.last_boot_seen = r.boot_id;
         state.recovery.interruption.reset();
-        if (r.continues.empty()) state.queued = 0;
+        if (r.continues.empty()) {
+            state.queued = 0;
+            state.queued_asks.clear();
+        }
         for (MailRow& row : state.mail)
             row.offered = true;
         drop_settled(state);

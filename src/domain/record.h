@@ -92,6 +92,21 @@ struct ParentRef {
     }
 };
 
+// The call of a session's parent that goes on with it.
+struct AskedBy {
+    RunId run_id;
+    CallId call_id;
+    std::string chain_id;  // of causes
+    std::uint32_t hops = 0;
+    Extra extra = {};
+    friend bool operator==(const AskedBy&, const AskedBy&) = default;
+    static constexpr auto fields() {
+        using S = AskedBy;
+        return std::tuple(required("run_id", &S::run_id), field("call_id", &S::call_id),
+                          field("chain_id", &S::chain_id), field("hops", &S::hops));
+    }
+};
+
 struct ForkOrigin {
     SessionId session_id;
     Seq at_seq = 0;
@@ -194,11 +209,12 @@ struct MessageUser {
     MessageId message_id;
     Content content;
     bool queued = false;  // arrived while a run was busy: read by its next context or the next run
+    std::optional<AskedBy> asked_by = {};  // absent: a person, or the first message of a child
     ROUSE_RECORD(MessageUser, "message.user");
     static constexpr auto fields() {
-        return std::tuple(required("message_id", &MessageUser::message_id),
-                          required("content", &MessageUser::content),
-                          field("queued", &MessageUser::queued));
+        using S = MessageUser;
+        return std::tuple(required("message_id", &S::message_id), required("content", &S::content),
+                          field("queued", &S::queued), field("asked_by", &S::asked_by));
     }
 };
 
@@ -236,12 +252,13 @@ struct RunStarted {
     RunId continues;            // the interrupted run that this one goes on from
     std::string chain_id = {};  // of the mail or the parent that caused it; empty: nobody's
     std::uint32_t hops = 0;
+    RunId parent_run = {};  // that goes on with this session; of a first run session.created has it
     ROUSE_RECORD(RunStarted, "run.started");
     static constexpr auto fields() {
-        return std::tuple(
-            required("run_id", &RunStarted::run_id), required("boot_id", &RunStarted::boot_id),
-            field("continues", &RunStarted::continues), field("chain_id", &RunStarted::chain_id),
-            field("hops", &RunStarted::hops));
+        using S = RunStarted;
+        return std::tuple(required("run_id", &S::run_id), required("boot_id", &S::boot_id),
+                          field("continues", &S::continues), field("chain_id", &S::chain_id),
+                          field("hops", &S::hops), field("parent_run", &S::parent_run));
     }
 };
 

@@ -15,6 +15,14 @@ Result<void> require_open(const SessionState& state, const RunId& run) {
                  "run " + run.text() + " has ended; look at the session's status");
 }
 
+// The run belongs to whoever asked for it.
+void attribute(RunStarted& run, const AskedBy& asked) {
+    run.parent_run = asked.run_id;
+    if (asked.hops < run.hops) return;
+    run.chain_id = asked.chain_id;
+    run.hops = asked.hops;
+}
+
 MessagePlan start_run(const SessionState& state, const MessageCommand& command) {
     MessagePlan plan;
     plan.run_id = command.new_run;
@@ -30,7 +38,9 @@ MessagePlan start_run(const SessionState& state, const MessageCommand& command) 
         close_calls(state, "interrupted", kOutcomeUnknown, plan.records);
     }
     plan.records.emplace_back(command.message);
-    plan.records.emplace_back(RunStarted{command.new_run, command.boot, {}, {}});
+    RunStarted started{command.new_run, command.boot, {}, {}};
+    if (command.message.asked_by) attribute(started, *command.message.asked_by);
+    plan.records.emplace_back(std::move(started));
     return plan;
 }
 
@@ -90,7 +100,8 @@ Result<Records> plan_continue(const SessionState& state, const RunId& new_run, c
                      "the session is not interrupted; send it a message instead");
     }
     const Run& left = *state.run;
-    return Records{RunStarted{new_run, boot, left.run_id, left.chain_id, left.hops, {}}};
+    return Records{
+        RunStarted{new_run, boot, left.run_id, left.chain_id, left.hops, left.parent_run, {}}};
 }
 
 Result<Records> plan_complete(const SessionState& state, const RunId& run) {
@@ -122,8 +133,13 @@ std::optional<RecordBody> plan_next_run(const SessionState& ended, const RunId& 
                                         const BootId& boot) {
     if (ended.deleted || ended.run_is_open()) return std::nullopt;
     if (ended.run && ended.run->outcome == RunOutcome::interrupted) return std::nullopt;
-    if (ended.queued > 0) return RunStarted{new_run, boot, {}, {}, 0, {}};
-    return std::nullopt;
+    if (ended.queued == 0) return std::nullopt;
+    RunStarted started{new_run, boot, {}, {}};
+    for (const AskedBy& asked : ended.queued_asks)
+        attribute(started, asked);
+    // What a person asks for too is not the parent's to give up.
+    if (ended.queued > ended.queued_asks.size()) started.parent_run = {};
+    return started;
 }
 
 Result<Records> plan_cancel(const SessionState& state, CancelMode mode, const BootId& boot) {

@@ -185,6 +185,46 @@ TEST(RunRulesTest, WhatWasQueuedIsReadByTheRunThatFollows) {
     EXPECT_FALSE(plan_next_run(driver.state(), next, driver.boot()));
 }
 
+// What the parent's calls queue is its own; with a person's message among it the run is not the
+// parent's to give up. The chain of causes holds either way.
+TEST(RunRulesTest, AQueuedRunBelongsToWhoeverAskedForIt) {
+    for (const bool person_too : {false, true}) {
+        SessionDriver driver(1);
+        driver.begin({CallSpec{}});
+        for (const std::uint32_t hops : {3U, 2U}) {
+            MessageCommand command = new_message(driver);
+            command.on_waiting = OnWaiting::queue;
+            const RunId asker("run_parent" + std::to_string(hops));
+            command.message.asked_by = AskedBy{asker, CallId{"call_1"}, "chain", hops};
+            driver.commit(plan_message(driver.state(), command)->records);
+        }
+        if (person_too) driver.commit(driver.message(OnWaiting::queue));
+        driver.commit(driver.settle(driver.pending(0), text_result("done")));
+        driver.commit(driver.complete());
+        const auto next = plan_next_run(driver.state(), RunId("run_next"), driver.boot());
+        ASSERT_TRUE(next);
+        driver.commit(Records{*next});
+        const auto& run = *driver.state().run;
+        EXPECT_EQ(run.parent_run, person_too ? RunId() : RunId("run_parent2"));
+        EXPECT_EQ(run.chain_id, "chain");
+        EXPECT_EQ(run.hops, 3U);
+        EXPECT_TRUE(driver.state().queued_asks.empty());
+    }
+}
+
+TEST(RunRulesTest, ARunThatGoesOnBelongsToTheSameOne) {
+    SessionDriver driver(1);
+    bring_to(Session::interrupted, driver);
+    MessageCommand command = new_message(driver);
+    command.message.asked_by = AskedBy{RunId("run_parent"), CallId{"call_1"}, "chain", 2};
+    driver.commit(plan_message(driver.state(), command)->records);
+    EXPECT_EQ(driver.state().run->parent_run, RunId("run_parent"));
+    driver.commit(Records{RunInterrupted{driver.state().run->run_id}});
+    driver.commit(*plan_continue(driver.state(), RunId("run_next"), driver.boot()));
+    EXPECT_EQ(driver.state().run->parent_run, RunId("run_parent"));
+    EXPECT_EQ(driver.state().run->hops, 2U);
+}
+
 TEST(RunRulesTest, ADeletedSessionTakesNoCommands) {
     SessionDriver driver(1);
     driver.begin({CallSpec{.approval = true}});

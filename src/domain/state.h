@@ -165,6 +165,7 @@ struct Run {
     std::string
         chain_id;  // of causes: the mail or the parent that started it, or that it was shown
     std::uint32_t hops = 0;
+    RunId parent_run;  // the run of the parent that asked for it; empty: a person did, or mail
     // A resume was accepted and no step of the turn has followed yet.
     bool resume_unapplied = false;
     std::optional<Retry> retry;
@@ -179,8 +180,9 @@ struct Run {
             required("started_at", &S::started_at), nullable("ended_at", &S::ended_at),
             field("outcome", &S::outcome), field("continues", &S::continues),
             field("error", &S::error), field("chain_id", &S::chain_id), field("hops", &S::hops),
-            field("resume_unapplied", &S::resume_unapplied), field("retry", &S::retry),
-            nullable("wait", &S::wait), field("unapproved_tokens", &S::unapproved_tokens));
+            field("parent_run", &S::parent_run), field("resume_unapplied", &S::resume_unapplied),
+            field("retry", &S::retry), nullable("wait", &S::wait),
+            field("unapproved_tokens", &S::unapproved_tokens));
     }
 };
 
@@ -283,6 +285,7 @@ struct SessionState {
     std::vector<PendingCall> pending;  // open ones, and those that the latest wait settled
     std::vector<Token> tokens;         // of the latest wait, the newest last
     std::uint32_t queued = 0;          // messages that no run has read yet
+    std::vector<AskedBy> queued_asks;  // those of them that came from the parent
     std::vector<MailRow> mail;
     bool deleted = false;
     friend bool operator==(const SessionState&, const SessionState&) = default;
@@ -299,7 +302,8 @@ struct SessionState {
             field("forked_from", &S::forked_from), field("metadata", &S::metadata),
             field("usage", &S::usage), field("unapproved_tokens", &S::unapproved_tokens),
             field("calls", &S::calls), field("pending", &S::pending), field("tokens", &S::tokens),
-            field("queued", &S::queued), field("mail", &S::mail), field("deleted", &S::deleted));
+            field("queued", &S::queued), field("queued_asks", &S::queued_asks),
+            field("mail", &S::mail), field("deleted", &S::deleted));
     }
 
     bool run_is_open() const { return run && !run->outcome; }

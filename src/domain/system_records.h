@@ -213,6 +213,19 @@ struct BootContinued {
     }
 };
 
+// A run ended because its session was deleted, and its log cannot say so to a boot that looks for
+// the children that it asked.
+struct ChildrenLeft {
+    static constexpr std::string_view kKind = "children.left";
+    SessionId parent;
+    RunId run_id;
+    friend bool operator==(const ChildrenLeft&, const ChildrenLeft&) = default;
+    static constexpr auto fields() {
+        return std::tuple(required("parent", &ChildrenLeft::parent),
+                          required("run_id", &ChildrenLeft::run_id));
+    }
+};
+
 template <class SystemRecord>
 RecordBody to_record(const SystemRecord& record) {
     UnknownRecord unknown{std::string(SystemRecord::kKind), {}};

@@ -33,6 +33,7 @@ SystemState restore(const SystemSnapshot& snapshot) {
         state.mail.emplace(row.letter.message_id, row);
     for (const ChainRow& row : snapshot.chains)
         state.chains.emplace(row.chain_id, row);
+    state.children = snapshot.children;
     return state;
 }
 
@@ -99,6 +100,9 @@ void SystemState::fold(const Record& record) {
         row.sessions.clear();
     } else if (read_system_record<BootContinued>(record.body)) {
         continued_at = record.at;
+        children.clear();
+    } else if (const auto left = read_system_record<ChildrenLeft>(record.body)) {
+        children.push_back(*left);
     } else if (const auto snapshot = read_system_record<SystemSnapshot>(record.body)) {
         *this = restore(*snapshot);
     }
@@ -132,7 +136,7 @@ std::string SystemState::chain_limit(const std::string& chain_id, std::uint32_t 
 
 SystemSnapshot SystemState::snapshot() const {
     return {values_of(tasks), values_of(tokens), values_of(answered), values_of(deliveries),
-            continued_at,     values_of(mail),   values_of(chains)};
+            continued_at,     values_of(mail),   values_of(chains),   children};
 }
 
 }  // namespace rouse

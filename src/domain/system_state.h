@@ -89,13 +89,14 @@ struct SystemSnapshot {
     std::optional<Timestamp> continued_at;
     std::vector<MailQueued> mail = {};
     std::vector<ChainRow> chains = {};
+    std::vector<ChildrenLeft> children = {};
     friend bool operator==(const SystemSnapshot&, const SystemSnapshot&) = default;
     static constexpr auto fields() {
         using S = SystemSnapshot;
         return std::tuple(field("tasks", &S::tasks), field("tokens", &S::tokens),
                           field("answered", &S::answered), field("deliveries", &S::deliveries),
                           field("continued_at", &S::continued_at), field("mail", &S::mail),
-                          field("chains", &S::chains));
+                          field("chains", &S::chains), field("children", &S::children));
     }
 };
 
@@ -108,6 +109,7 @@ struct SystemState {
     std::optional<Timestamp> continued_at;  // when a boot last went through what it found
     std::map<MessageId, MailQueued> mail;   // not delivered to everybody yet
     std::map<std::string, ChainRow> chains;
+    std::vector<ChildrenLeft> children;  // until a boot has looked for them
 
     friend bool operator==(const SystemState&, const SystemState&) = default;
 

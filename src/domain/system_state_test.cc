@@ -40,6 +40,7 @@ SystemState busy_state() {
     fold(state, 5, to_record(queued("msg_a")));
     fold(state, 6, to_record(WebhookFailed{"msg_b", 1, "refused", at(11)}));
     fold(state, 7, to_record(BootContinued{BootId("boot_1")}));
+    fold(state, 8, to_record(ChildrenLeft{SessionId("sess_p"), RunId("run_p")}));
     return state;
 }
 
@@ -60,6 +61,13 @@ TEST(SystemStateTest, AChangeOfATaskLeavesTheRestAsItIs) {
     EXPECT_EQ(row.created_at, at(1));
     EXPECT_EQ(row.updated_at, at(9));
     EXPECT_EQ(state.tasks.size(), 1U);
+}
+
+TEST(SystemStateTest, ChildrenOfADeletedSessionAreKnownUntilABootWentThrough) {
+    SystemState state = busy_state();
+    EXPECT_EQ(state.children, (std::vector{ChildrenLeft{SessionId("sess_p"), RunId("run_p")}}));
+    fold(state, 9, to_record(BootContinued{BootId("boot_2")}));
+    EXPECT_TRUE(state.children.empty());
 }
 
 TEST(SystemStateTest, WebhooksKeepTheOrderInWhichTheyWereQueued) {

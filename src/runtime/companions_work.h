@@ -37,7 +37,7 @@ struct SessionCompanions::Work {
     };
     std::vector<Woken> woken = {};
     std::vector<Letter> mail_queued = {};
-    bool gives_up = false;
+    RunId given_up = {};  // whose children have nobody to answer
     bool webhook = false;
 };
 

@@ -94,8 +94,8 @@ class Coordinator final {
     Task<void> remove_finished(Milliseconds after);
     // What is due in the session now.
     Task<void> sweep(SessionId id);
-    // The runs of children whose parent has given up.
-    Task<void> cancel_children(SessionId parent);
+    // The runs of children that this run of their parent asked for, as it was given up.
+    Task<void> cancel_children(SessionId parent, RunId run);
 
     // Before the port opens: a session with an open run that the last process left.
     void meet(const SessionSummary& session);
@@ -133,11 +133,15 @@ class Coordinator final {
     Result<Change> plan_past_settlement(const SessionId& session, const PendingId& id,
                                         const Settlement& settlement, const Error& refusal);
     Result<void> check_result(const PendingCall& call, const Settlement& settlement) const;
-    std::vector<SessionId> left_behind(ResumePolicy policy);
+    std::vector<SessionSummary> left_behind(ResumePolicy policy);
     Task<void> continue_all(std::vector<SessionId> sessions);
     Task<void> answer_for_lost_children(std::vector<SessionId> parents);
-    Task<void> cancel_orphans(std::vector<SessionId> parents);
-    Task<void> cancel_children_of(SessionId parent, std::vector<Record> log);
+    using Runs = std::set<RunId>;
+    std::vector<std::shared_ptr<const SessionState>> asked_by(const SessionId& parent,
+                                                              const Runs& runs);
+    using Orphans = std::map<SessionId, Runs>;  // with the runs of the parent that are given up
+    Orphans find_orphans(std::vector<SessionId> parents);
+    Task<void> cancel_asked_by(SessionId child, Runs runs);
     class AliasClaim;
     Error refuse_past(const PendingId& id, Error refusal);
     Timestamp now() { return parts_.env.clock.now(); }

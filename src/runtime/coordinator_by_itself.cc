@@ -21,11 +21,6 @@ bool is_given_up(const SessionState& state) {
     return interruption->exhausted || interruption->reason == InterruptReason::wait_timeout;
 }
 
-bool gives_up(const Record& record) {
-    return std::holds_alternative<RunCancelled>(record.body) ||
-           std::holds_alternative<RunFailed>(record.body);
-}
-
 }  // namespace
 
 Task<void> Coordinator::remove_finished(Milliseconds after) {
@@ -73,20 +68,44 @@ Task<void> Coordinator::sweep(SessionId id) {
     if (state) parts_.sweeper.set(id, parts_.companions.due_of(summarize(**state)));
 }
 
-Task<void> Coordinator::cancel_children(SessionId parent) {
+Task<void> Coordinator::cancel_children(SessionId parent, RunId run) {
+    const Runs runs = {run};
+    for (const std::shared_ptr<const SessionState>& child : asked_by(parent, runs))
+        co_await cancel_asked_by(child->id, runs);
+}
+
+// Children whose latest run, open or interrupted, these runs of their parent asked for. One that
+// somebody else went on with since is nobody's to give up.
+std::vector<std::shared_ptr<const SessionState>> Coordinator::asked_by(const SessionId& parent,
+                                                                       const Runs& runs) {
     SessionFilter filter;
     filter.parent = parent;
     filter.limit = std::numeric_limits<std::size_t>::max();
-    for (const SessionSummary& child : parts_.store->list(filter)) {
-        if (!child.is_active()) continue;
-        const Result<Reply> cancelled = co_await cancel(child.id, CancelMode::discard, kNoNote);
-        if (cancelled || cancelled.error().reason == "not_running") continue;
+    std::vector<std::shared_ptr<const SessionState>> found;
+    for (const SessionSummary& row : parts_.store->list(filter)) {
+        if (!row.is_active() && row.run.phase != RunPhase::interrupted) continue;
+        const Result<std::shared_ptr<const SessionState>> child = parts_.store->load(row.id);
+        if (child && runs.contains((*child)->run->parent_run)) found.push_back(*child);
+    }
+    return found;
+}
+
+// Again when the end of its run lets the next one begin, if that is the parent's too.
+Task<void> Coordinator::cancel_asked_by(SessionId child, Runs runs) {
+    for (;;) {
+        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(child);
+        if (!state || !(*state)->run_is_open()) co_return;
+        if (!runs.contains((*state)->run->parent_run)) co_return;
+        const Result<Reply> cancelled = co_await cancel(child, CancelMode::discard, kNoNote);
+        if (cancelled) continue;
+        if (cancelled.error().reason == "not_running") co_return;
         parts_.env.log.warn("child.not_cancelled",
-                            {{"session", child.id.text()}, {"error", cancelled.error().message}});
+                            {{"session", child.text()}, {"error", cancelled.error().message}});
+        co_return;
     }
 }
 
-std::vector<SessionId> Coordinator::left_behind(ResumePolicy policy) {
+std::vector<SessionSummary> Coordinator::left_behind(ResumePolicy policy) {
     SessionFilter filter;
     filter.status = SessionStatus::interrupted_startup;
     filter.boot = parts_.boot;
@@ -94,12 +113,12 @@ std::vector<SessionId> Coordinator::left_behind(ResumePolicy policy) {
     filter.limit = std::numeric_limits<std::size_t>::max();
     const std::optional<Timestamp> continued =
         parts_.system.ask([](const SystemState& state) { return state.continued_at; });
-    std::vector<SessionId> left;
+    std::vector<SessionSummary> left;
     for (const SessionSummary& session : parts_.store->list(filter)) {
         // An earlier boot may have died before it came to them.
         const bool not_looked_at = !continued || session.updated_at > *continued;
         const bool shut_down = session.run.interrupted == InterruptReason::process_exit;
-        if (shut_down || not_looked_at || policy == ResumePolicy::all) left.push_back(session.id);
+        if (shut_down || not_looked_at || policy == ResumePolicy::all) left.push_back(session);
     }
     return left;
 }
@@ -115,19 +134,33 @@ void Coordinator::meet(const SessionSummary& session) {
 
 Task<void> Coordinator::start(BootReport report, ResumePolicy policy) {
     parts_.sweeper.start();
-    for (const SessionId& session : report.to_drive)
-        parts_.driver.drive(session);
-    if (policy != ResumePolicy::off) {
-        std::vector<SessionId> left = left_behind(policy);
-        co_await continue_all(std::move(left));
-    }
+    std::vector<SessionSummary> left;
+    if (policy != ResumePolicy::off) left = left_behind(policy);
     std::vector<SessionId> parents = std::move(met_parents_);
-    co_await cancel_orphans(std::move(parents));
+    for (const SessionSummary& session : left) {
+        if (!session.parent.empty()) parents.push_back(session.parent);
+    }
+    // First of all: what nobody wants any more must not do anything.
+    const Orphans orphans = find_orphans(std::move(parents));
+    for (const auto& [child, runs] : orphans)
+        co_await cancel_asked_by(child, runs);
+    for (const SessionId& session : report.to_drive) {
+        if (!orphans.contains(session)) parts_.driver.drive(session);
+    }
+    std::vector<SessionId> wanted;
+    for (const SessionSummary& session : left) {
+        if (!orphans.contains(session.id)) wanted.push_back(session.id);
+    }
+    co_await continue_all(std::move(wanted));
     std::vector<SessionId> askers = std::move(met_askers_);
     co_await answer_for_lost_children(std::move(askers));
     RecordBody continued = to_record(BootContinued{report.boot});
     const Result<void> noted = co_await parts_.system.append(std::move(continued));
-    if (!noted) parts_.env.log.warn("boot.not_noted", {{"error", noted.error().message}});
+    if (noted) {
+        parts_.env.log.info("boot.continued", {{"boot", report.boot.text()}});
+    } else {
+        parts_.env.log.warn("boot.not_noted", {{"error", noted.error().message}});
+    }
 }
 
 Task<void> Coordinator::continue_all(std::vector<SessionId> sessions) {
@@ -137,48 +170,38 @@ Task<void> Coordinator::continue_all(std::vector<SessionId> sessions) {
         const std::optional<Interruption>& interruption = (*state)->recovery.interruption;
         if (!interruption || interruption->exhausted) continue;
         const Result<Reply> continued = co_await go_on(session, kNoNote);
-        if (continued) {
-            // It may be a child whose parent gave up meanwhile.
-            if ((*state)->parent) met_parents_.push_back((*state)->parent->session_id);
-            continue;
-        }
+        if (continued) continue;
         parts_.env.log.warn("recovery.not_continued",
                             {{"session", session.text()}, {"error", continued.error().message}});
     }
 }
 
-// A parent's run was given up, and the process died before its children heard of it.
-Task<void> Coordinator::cancel_orphans(std::vector<SessionId> parents) {
+// A parent's run was given up, and the process died before its children heard of it. Those that an
+// orphan asked are orphans too.
+Coordinator::Orphans Coordinator::find_orphans(std::vector<SessionId> parents) {
+    std::map<SessionId, Runs> given_up;
     std::ranges::sort(parents);
     parents.erase(std::ranges::unique(parents).begin(), parents.end());
     for (const SessionId& parent : parents) {
-        Result<std::vector<Record>> log = read_records(*parts_.store, parent);
-        const bool gone = !log && log.error().kind == ErrorKind::not_found;
-        if (!log && !gone) continue;
-        if (log && !std::ranges::any_of(*log, gives_up)) continue;
-        std::vector<Record> records;
-        if (log) records = *std::move(log);
-        co_await cancel_children_of(parent, std::move(records));
+        const Result<std::vector<Record>> log = read_records(*parts_.store, parent);
+        if (!log) continue;
+        for (const Record& record : *log) {
+            if (const RunId* run = given_up_run(record.body)) given_up[parent].insert(*run);
+        }
     }
-}
+    const auto left = parts_.system.ask([](const SystemState& state) { return state.children; });
+    for (const ChildrenLeft& children : left)
+        given_up[children.parent].insert(children.run_id);
 
-Task<void> Coordinator::cancel_children_of(SessionId parent, std::vector<Record> log) {
-    SessionFilter filter;
-    filter.parent = parent;
-    filter.limit = std::numeric_limits<std::size_t>::max();
-    for (const SessionSummary& row : parts_.store->list(filter)) {
-        if (!row.is_active()) continue;
-        const Result<std::shared_ptr<const SessionState>> child = parts_.store->load(row.id);
-        if (!child || !(*child)->parent) continue;
-        const RunId run = (*child)->parent->run_id;
-        const bool given_up = log.empty() || std::ranges::any_of(log, [&](const Record& record) {
-                                  const auto* cancelled = std::get_if<RunCancelled>(&record.body);
-                                  const auto* failed = std::get_if<RunFailed>(&record.body);
-                                  return (cancelled != nullptr && cancelled->run_id == run) ||
-                                         (failed != nullptr && failed->run_id == run);
-                              });
-        if (given_up) (void)co_await cancel(row.id, CancelMode::discard, kNoNote);
+    Orphans orphans;
+    while (!given_up.empty()) {
+        const auto next = given_up.extract(given_up.begin());
+        for (const auto& child : asked_by(next.key(), next.mapped())) {
+            if (!orphans.emplace(child->id, next.mapped()).second) continue;
+            given_up[child->id].insert(child->run->run_id);
+        }
     }
+    return orphans;
 }
 
 // A child that a boot gave up has not told its parent: recovery writes to one session at a time.

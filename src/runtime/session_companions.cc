@@ -25,26 +25,23 @@ const Kind* find(const Seen& records) {
 // How the run of these records ended, for somebody who waits for it.
 struct Ending {
     bool ended = false;
-    bool given_up = false;  // its children have nobody to answer
-    std::string error;      // empty: it went well
+    std::string error;  // empty: it went well
 };
 
 Ending ending_of(const Seen& records) {
-    if (find<RunCompleted>(records) != nullptr) return {true, false, {}};
+    if (find<RunCompleted>(records) != nullptr) return {true, {}};
     if (const auto* failed = find<RunFailed>(records)) {
-        return {true, true, "The session failed: " + failed->error};
+        return {true, "The session failed: " + failed->error};
     }
-    if (find<SessionDeleted>(records) != nullptr) return {true, true, "The session was deleted"};
+    if (find<SessionDeleted>(records) != nullptr) return {true, "The session was deleted"};
     if (const auto* cancelled = find<RunCancelled>(records)) {
         // A new message is no end: the session works on.
-        if (cancelled->reason == "superseded") return {false, true, {}};
-        return {true, true, "The session was cancelled"};
+        if (cancelled->reason == "superseded") return {};
+        return {true, "The session was cancelled"};
     }
-    const auto* interrupted = find<RunInterrupted>(records);
-    if (interrupted == nullptr) return {};
-    const bool for_good =
-        interrupted->exhausted || interrupted->reason == InterruptReason::wait_timeout;
-    return {for_good, for_good, "The session was interrupted"};
+    const bool for_good = std::ranges::any_of(
+        records, [](const RecordBody* record) { return given_up_run(*record) != nullptr; });
+    return {for_good, "The session was interrupted"};
 }
 
 std::string last_words(const Seen& records) {
@@ -127,7 +124,11 @@ Result<void> SessionCompanions::start_child(Work& work, const ChildWish& wish, c
     command.boot = boot_;
     command.on_waiting = OnWaiting::queue;
     command.now = env_.clock.now();
+    const Run& parent = *work.after.run;
+    const std::string chain =
+        parent.chain_id.empty() ? command.message.message_id.text() : parent.chain_id;
     if (wish.continues) {
+        command.message.asked_by = AskedBy{parent.run_id, call, chain, parent.hops + 1};
         const Result<const SessionState*> child = work.draft.state_of(wish.session_id);
         if (!child) return child.error();
         Result<MessagePlan> plan = plan_message(**child, command);
@@ -140,10 +141,7 @@ Result<void> SessionCompanions::start_child(Work& work, const ChildWish& wish, c
     created.id = wish.session_id;
     created.agent = wish.agent;
     created.task_id = work.after.task_id;
-    created.parent = ParentRef{work.after.id, work.after.run->run_id, call, {}};
-    const Run& parent = *work.after.run;
-    const std::string chain =
-        parent.chain_id.empty() ? command.message.message_id.text() : parent.chain_id;
+    created.parent = ParentRef{work.after.id, parent.run_id, call, {}};
     RunStarted started{command.new_run, boot_, {}, chain, parent.hops + 1, {}};
     work.commit.appends.push_back(
         {wish.session_id, Seq{0},
@@ -152,9 +150,20 @@ Result<void> SessionCompanions::start_child(Work& work, const ChildWish& wish, c
     return {};
 }
 
+void SessionCompanions::note_given_up(Work& work) {
+    for (const RecordBody* record : work.records) {
+        if (const RunId* run = given_up_run(*record)) work.given_up = *run;
+    }
+    if (work.given_up.empty() || !work.after.deleted) return;
+    SessionFilter children;
+    children.parent = work.after.id;
+    children.limit = 1;
+    if (store_.list(children).empty()) return;
+    SystemLog::add(work.commit, to_record(ChildrenLeft{work.after.id, work.given_up}));
+}
+
 Result<void> SessionCompanions::settle_parent(Work& work) {
     const Ending ending = ending_of(work.records);
-    work.gives_up = ending.given_up;
     if (ending.ended) {
         close_questions(work, last_words(work.records));
     }
@@ -162,23 +171,24 @@ Result<void> SessionCompanions::settle_parent(Work& work) {
     const SessionId& child = work.after.id;
     const Result<const SessionState*> parent = work.draft.state_of(work.after.parent->session_id);
     if (!parent) return {};  // deleted meanwhile: nobody waits
-    const PendingCall* call = find_call_for_child(**parent, child);
-    if (call == nullptr) return {};
+    const std::vector<PendingId> calls = find_answered_calls(**parent, work.after);
+    if (calls.empty()) return {};
     Settlement settlement = CallFailure{child_error(child, ending.error)};
     if (ending.error.empty()) {
         std::string words = last_words(work.records);
         if (words.empty()) words = last_words(store_, child);
         settlement = child_result(child, words);
     }
-    Result<SettlePlan> plan =
-        plan_settle(**parent, call->pending_id, settlement, boot_, env_.clock.now());
-    if (!plan || plan->records.empty()) return {};  // its time was up before
     const SessionId id = (*parent)->id;
-    const bool resumed = plan->resumed;
-    work.draft.add(id, std::move(plan->records));
-    if (!resumed) return {};
-    queue_webhook(work, **work.draft.state_of(id), "session.resumed", "");
-    work.to_drive.push_back(id);
+    for (const PendingId& call : calls) {
+        Result<SettlePlan> plan = plan_settle(**parent, call, settlement, boot_, env_.clock.now());
+        if (!plan || plan->records.empty()) continue;  // its time was up before
+        const bool resumed = plan->resumed;
+        work.draft.add(id, std::move(plan->records));
+        if (!resumed) continue;
+        queue_webhook(work, **parent, "session.resumed", "");
+        work.to_drive.push_back(id);
+    }
     return {};
 }
 
@@ -310,6 +320,7 @@ Result<Companions::Then> SessionCompanions::join(const SessionState& after, Comm
         work.records.push_back(&record);
     start_children(work);
     send_letters(work);
+    note_given_up(work);
     if (Result<void> settled = settle_parent(work); !settled) return settled.error();
     queue_webhooks(work);
     start_next_run(work);
@@ -326,7 +337,7 @@ Companions::Then SessionCompanions::finish(Work& work) {
     if (followed.due_changes) followed.due = due_of(summarize(work.after));
     followed.waits = work.after.is_parked();
     followed.webhook = work.webhook;
-    followed.gives_up = work.gives_up;
+    followed.given_up = work.given_up;
     followed.went_idle = !work.after.alias.empty() && ending_of(work.records).ended;
     followed.kinds.reserve(work.records.size());
     for (const RecordBody* record : work.records) {
@@ -354,7 +365,9 @@ void SessionCompanions::follow(const Followed& followed) {
     for (const PendingId& id : followed.closed) {
         if (effects_.call_closed) effects_.call_closed(id);
     }
-    if (followed.gives_up && effects_.run_given_up) effects_.run_given_up(followed.session);
+    if (!followed.given_up.empty() && effects_.run_given_up) {
+        effects_.run_given_up(followed.session, followed.given_up);
+    }
     if (effects_.count) effects_.count(followed.kinds);
     if (followed.went_idle) {
         env_.log.info("session.idle",

@@ -31,9 +31,10 @@ struct CommitEffects {
     std::function<void(const SessionId&)> drive;
     std::function<void(const SessionId&, std::optional<Timestamp>)> due;
     std::function<void()> webhook_queued;
-    std::function<void()> call_waits;                           // somebody may claim it
-    std::function<void(const PendingId&)> call_closed;          // nobody wants its result any more
-    std::function<void(const SessionId& parent)> run_given_up;  // its children have nobody left
+    std::function<void()> call_waits;                   // somebody may claim it
+    std::function<void(const PendingId&)> call_closed;  // nobody wants its result any more
+    // The children that it asked have nobody to answer.
+    std::function<void(const SessionId& parent, const RunId& run)> run_given_up;
     std::function<void(const Letter&)> mail_queued;  // for more sessions than one commit takes
     std::function<void(const std::vector<std::size_t>& kinds)> count;  // indexes of RecordBody
 };
@@ -86,7 +87,7 @@ class SessionCompanions final : public Companions {
         bool due_changes = false;
         bool waits = false;
         bool webhook = false;
-        bool gives_up = false;
+        RunId given_up;
         std::vector<PendingId> closed;
         std::vector<std::size_t> kinds;
         std::vector<SessionId> to_drive;
@@ -100,6 +101,7 @@ class SessionCompanions final : public Companions {
 
     void start_children(Work& work);
     Result<void> start_child(Work& work, const ChildWish& wish, const CallId& call);
+    void note_given_up(Work& work);
     Result<void> settle_parent(Work& work);
     void start_next_run(Work& work);
     Then finish(Work& work);

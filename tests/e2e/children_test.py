@@ -197,6 +197,63 @@ class Children(kit.Case):
         self.assert_status(self.client.delete(f"/async-tool/pending/{call}"), 200)
         self.assertIn("Cancelled by user", self.words(parent))
 
+    def after_boot(self, setup=None):
+        """A new process that has gone through all that it found."""
+        self.restart(setup)
+        kit.wait_until(lambda: self.server.events("boot.continued"), "the boot to be through")
+
+    @every([("cancelled", lambda c, p: c.post(f"/v1/sessions/{p}/cancel")),
+            ("deleted", lambda c, p: c.delete(f"/v1/sessions/{p}")),
+            ("superseded", lambda c, p: c.post(f"/v1/sessions/{p}/messages", {"content": "say hello"}))])
+    def test_a_child_that_a_person_goes_on_with_is_not_given_up_by_a_boot(self, end):
+        parent, child, _ = self.give_job()
+        end(self.client, parent)
+        self.client.wait_status(child, "idle")
+        self.client.post(f"/v1/sessions/{child}/messages?wait=10s", {"content": "use job"})
+        pending = self.client.wait_status(child, "waiting")["pending"][0]["pending_id"]
+        self.after_boot()
+        self.client.result(pending, "r", wait="10s")
+        self.assertEqual(self.client.last_words(child), "job: r")
+
+    def test_a_child_that_a_later_run_goes_on_with_is_that_runs(self):
+        parent, child, _ = self.give_job()
+        self.client.post(f"/v1/sessions/{parent}/cancel")
+        self.client.wait_status(child, "idle")
+        self.restart(setup(extra=[on_user("go on", delegate("use job", session_id=child))]))
+        self.client.post(f"/v1/sessions/{parent}/messages", {"content": "go on"})
+        pending = self.client.wait_status(child, "waiting")["pending"][0]["pending_id"]
+        run = self.client.session(parent)["run"]["run_id"]
+        self.assertEqual([r.get("parent_run") for r in self.client.log(child) if r["kind"] == "run.started"],
+                         [None, run])
+        self.after_boot()
+        self.assertEqual([self.client.session(s)["status"] for s in (parent, child)], ["waiting"] * 2)
+        # What that run gives up is cancelled, though it was not the first to ask.
+        self.client.post(f"/v1/sessions/{parent}/cancel")
+        self.assertEqual(self.client.wait_status(child, "idle")["run"]["outcome"], "cancelled")
+        self.assert_problem(self.client.result(pending), 410, "not_waiting")
+
+    def test_a_child_that_a_person_goes_on_with_outlives_its_parents_run(self):
+        parent, child, _ = self.give_job()
+        self.client.post(f"/v1/sessions/{child}/messages?wait=10s", {"content": "use job"})  # supersedes
+        pending = self.client.wait_status(child, "waiting")["pending"][0]["pending_id"]
+        other = self.give_job()  # is cancelled after the first one, and seen to be
+        for session in (parent, other[0]):
+            self.assert_status(self.client.post(f"/v1/sessions/{session}/cancel"), 202)
+        self.client.wait_status(other[1], "idle")
+        self.client.result(pending, "r", wait="10s")
+        self.assertEqual(self.client.last_words(child), "job: r")
+
+    def test_a_boot_does_not_go_on_with_a_child_that_nobody_wants(self):
+        parent = self.client.start("give eternity", wait=None)["id"]
+        child = self.child(parent)
+        self.after_boot(setup(recovery={"resume": "off"}))
+        self.client.post(f"/v1/sessions/{parent}/cancel")
+        self.after_boot(setup(recovery={"resume": "all"}))
+        self.assertEqual(self.count(child, "run.started"), 1)
+        self.assertEqual(self.client.session(child)["status"], "interrupted_startup")
+        self.client.post(f"/v1/sessions/{child}/messages?wait=10s", {"content": "work"})  # but a person may
+        self.assertEqual(self.client.last_words(child), "the work is done")
+
     def test_no_waiting(self):
         parent = self.client.start("no waiting")
         self.assertEqual(parent["outcome"]["status"], "completed")
@@ -206,6 +263,17 @@ class Children(kit.Case):
         self.client.result(view["pending"][0]["pending_id"], "r", wait="10s")
         self.assertEqual(self.client.last_words(child), "job: r")
         self.assertEqual(self.count(parent["id"], "run.started"), 1)
+
+    def test_a_finished_parent_that_is_removed_leaves_its_child_alone(self):
+        parent, child, pending = self.give_job("no waiting")
+        self.client.wait_status(parent, "idle")
+        self.assert_status(self.client.delete(f"/v1/sessions/{parent}"), 204)
+        other = self.give_job()  # given up after it, and seen to be
+        self.client.delete(f"/v1/sessions/{other[0]}")
+        self.client.wait_status(other[1], "idle")
+        self.after_boot()
+        self.client.result(pending, "r", wait="10s")
+        self.assertEqual(self.client.last_words(child), "job: r")
 
     def test_two_children_of_one_batch(self):
         parent = self.client.start("two at once", wait=None)["id"]
@@ -233,6 +301,53 @@ class Children(kit.Case):
         self.assertTrue(self.words(parent).startswith("the work is done"))
         self.assertEqual(self.children(parent), [child])
         self.assertEqual([self.count(child, k) for k in ("run.completed", "message.user")], [2, 2])
+
+    def test_several_calls_that_go_on_with_one_child_are_all_answered(self):
+        parent = self.client.start("give work")["id"]
+        child = self.child(parent)
+        self.words(parent)
+        again = [("start_session", {"message": "use job", "session_id": child}, f"call_{n}") for n in range(3)]
+        self.restart(setup(extra=[on_user("go on", calls(*again))]))
+        self.client.post(f"/v1/sessions/{parent}/messages", {"content": "go on"})
+        # One run for the first, and one for those that came while it was under way.
+        for answer, left in (("first", 2), ("second", 0)):
+            pending = self.client.wait_status(child, "waiting")["pending"][0]["pending_id"]
+            self.client.result(pending, answer, wait="10s")
+            kit.wait_until(lambda: len(self.client.session(parent)["pending"]) == left, f"{left} open calls")
+        self.client.wait_status(parent, "idle")
+        parts = [p["state"]["output"] for e in self.client.transcript(parent) for p in e["parts"]][-3:]
+        self.assertEqual([text.split("\n")[0] for text in parts], ["job: first", "job: second", "job: second"])
+
+    def test_a_message_that_the_child_has_not_read_is_not_answered_by_the_run_before(self):
+        parent = self.client.start("give work")["id"]
+        child = self.child(parent)
+        self.words(parent)
+        self.restart(setup(extra=[on_user("go on", delegate("work", session_id=child))]))
+        self.client.post(f"/v1/sessions/{child}/messages?wait=10s", {"content": "use job"})
+        pending = self.client.wait_status(child, "waiting")["pending"][0]["pending_id"]
+        self.client.post(f"/v1/sessions/{parent}/messages?wait=10s", {"content": "go on"})
+        self.client.result(pending, "for a person", wait="10s")
+        self.assertTrue(self.words(parent).startswith("the work is done"))
+
+    def test_parent_and_child_do_not_wake_one_another_for_ever(self):
+        # design 10: 8 hops, whoever is in the chain
+        def talking(child):
+            boss = [on_user("ping", delegate("report", session_id=child, wait=False))]
+            made = setup(extra=boss)
+            made.agents[1]["tools"] = ["job", "broadcast"]
+            made.agents[1]["script"] += [on_user("report", calls(("broadcast", {"message": "ping", "to": "chief"}))),
+                                         on_result("broadcast", says("reported"))]
+            return made
+        task = self.client.post("/v1/tasks", {"title": "Talk"})["id"]
+        parent = self.client.start("give work", alias="chief", task_id=task)["id"]
+        child = self.child(parent)
+        self.words(parent)
+        self.restart(talking(child))
+        self.client.post(f"/v1/sessions/{parent}/messages", {"content": "ping"})
+        received = kit.wait_until(lambda: [r for r in self.client.log(parent) if r.get("stopped")], "the limit")
+        self.assertEqual(received[0]["stopped"], "hops")
+        self.client.wait_status(child, "idle")
+        self.client.wait_status(parent, "idle")
 
     def test_an_unknown_session_is_a_new_one(self):
         # S4-08
