@@ -157,10 +157,16 @@ std::vector<SessionId> asked_by(const SessionState& session) {
     return asked;
 }
 
+bool broke_off(const SessionState& state) {
+    if (!state.run || !state.run->outcome) return false;
+    return *state.run->outcome == RunOutcome::failed ||
+           *state.run->outcome == RunOutcome::cancelled;
+}
+
 const MailRow* find_waking_mail(const SessionState& state) {
-    const bool failed = state.run && state.run->outcome == RunOutcome::failed;
+    const bool had_its_run = broke_off(state);
     const auto found = std::ranges::find_if(state.mail, [&](const MailRow& row) {
-        return !row.presented && row.wakes && !(failed && row.offered);
+        return !row.presented && row.wakes && !(had_its_run && row.offered);
     });
     return found == state.mail.end() ? nullptr : &*found;
 }

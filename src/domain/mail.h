@@ -92,8 +92,11 @@ const PendingCall* find_answered_call(const SessionState& asker, const Letter& l
 // Whom the session's open calls wait for an answer from.
 std::vector<SessionId> asked_by(const SessionState& session);
 
-// Mail that has not been seen and may start a run by itself. After a run that failed only what came
-// during it may: what was there before had its run.
+// True when the latest run failed or was cancelled: what was there when it began had its run,
+// though nobody may have seen it.
+bool broke_off(const SessionState& state);
+// Mail that has not been seen and may start a run by itself. After a run that broke off only what
+// came during it may.
 const MailRow* find_waking_mail(const SessionState& state);
 // Mail of a stopped chain that came during the run, and that no run could show yet.
 std::vector<const MailRow*> find_withheld_mail(const SessionState& state);

@@ -132,6 +132,17 @@ TEST_F(MailTest, AfterARunThatFailedOnlyWhatCameDuringItWakes) {
     EXPECT_EQ(find_waking_mail(driver.state()), nullptr);
 }
 
+TEST_F(MailTest, AfterARunThatWasCancelledOnlyWhatCameDuringItWakes) {
+    driver.begin();
+    driver.commit(deliver(letter())->records);
+    driver.commit(Records{RunCancelled{driver.state().run->run_id, "cancelled", {}}});
+    EXPECT_NE(find_waking_mail(driver.state()), nullptr);
+    driver.commit(Records{RunStarted{RunId("run_2"), driver.boot(), {}, {}}});
+    driver.commit(Records{RunCancelled{RunId("run_2"), "cancelled", {}}});
+    EXPECT_EQ(find_waking_mail(driver.state()), nullptr);
+    EXPECT_EQ(driver.state().mail.size(), 1U);  // for the next run
+}
+
 TEST_F(MailTest, ALetterThatComesBackIsOfNoChain) {
     driver.begin();
     const Letter sent = letter();

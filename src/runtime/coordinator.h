@@ -135,7 +135,7 @@ class Coordinator final {
     Result<void> check_result(const PendingCall& call, const Settlement& settlement) const;
     std::vector<SessionSummary> left_behind(ResumePolicy policy);
     Task<void> continue_all(std::vector<SessionId> sessions);
-    Task<void> answer_for_lost_children(std::vector<SessionId> parents);
+    Task<void> answer_for_the_lost(std::vector<SessionId> askers);
     using Runs = std::set<RunId>;
     std::vector<std::shared_ptr<const SessionState>> asked_by(const SessionId& parent,
                                                               const Runs& runs);
@@ -155,7 +155,7 @@ class Coordinator final {
     std::set<std::pair<std::string, std::string>> claimed_aliases_;  // task and alias
     // What meet() found, until start() looks into it.
     std::vector<SessionId> met_parents_;  // of open children
-    std::vector<SessionId> met_askers_;   // that wait for a child
+    std::vector<SessionId> met_askers_;   // that wait for a child or an answer
 };
 
 }  // namespace rouse

@@ -21,6 +21,18 @@ bool is_given_up(const SessionState& state) {
     return interruption->exhausted || interruption->reason == InterruptReason::wait_timeout;
 }
 
+// The session that the call waits for, if it is one.
+std::optional<SessionId> whom_it_asks(const PendingCall& call) {
+    if (call.waits_for == WaitsFor::child) {
+        const std::optional<ChildWish> wish = read_wish(call.metadata);
+        if (wish) return wish->session_id;
+    } else if (call.waits_for == WaitsFor::message) {
+        const std::optional<Letter> letter = read_letter(call.metadata);
+        if (letter && letter->to.size() == 1) return letter->to.front().session_id;
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 Task<void> Coordinator::remove_finished(Milliseconds after) {
@@ -127,7 +139,7 @@ void Coordinator::meet(const SessionSummary& session) {
     if (const auto due = parts_.companions.due_of(session)) parts_.sweeper.set(session.id, due);
     if (!session.parent.empty()) met_parents_.push_back(session.parent);
     const bool asks = std::ranges::any_of(session.pending, [](const PendingSummary& call) {
-        return call.waits_for == WaitsFor::child;
+        return call.waits_for == WaitsFor::child || call.waits_for == WaitsFor::message;
     });
     if (asks) met_askers_.push_back(session.id);
 }
@@ -153,7 +165,7 @@ Task<void> Coordinator::start(BootReport report, ResumePolicy policy) {
     }
     co_await continue_all(std::move(wanted));
     std::vector<SessionId> askers = std::move(met_askers_);
-    co_await answer_for_lost_children(std::move(askers));
+    co_await answer_for_the_lost(std::move(askers));
     RecordBody continued = to_record(BootContinued{report.boot});
     const Result<void> noted = co_await parts_.system.append(std::move(continued));
     if (noted) {
@@ -204,20 +216,21 @@ Coordinator::Orphans Coordinator::find_orphans(std::vector<SessionId> parents) {
     return orphans;
 }
 
-// A child that a boot gave up has not told its parent: recovery writes to one session at a time.
-Task<void> Coordinator::answer_for_lost_children(std::vector<SessionId> parents) {
-    for (const SessionId& parent : parents) {
-        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(parent);
+// A session that a boot gave up may not have told those who wait for it: what an earlier version
+// left, or what is set aside.
+Task<void> Coordinator::answer_for_the_lost(std::vector<SessionId> askers) {
+    for (const SessionId& asker : askers) {
+        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(asker);
         if (!state) continue;
         for (const PendingCall& call : (*state)->pending) {
-            const std::optional<ChildWish> wish = read_wish(call.metadata);
-            if (!is_open(call.status) || !wish) continue;
-            const Result<std::shared_ptr<const SessionState>> child =
-                parts_.store->load(wish->session_id);
-            if (child && !is_given_up(**child)) continue;
-            Settlement lost = CallFailure{
-                child_error(wish->session_id, "The session was interrupted and does not go on")};
-            (void)co_await settle(call.pending_id, std::move(lost), kNoNote);
+            const std::optional<SessionId> asked = whom_it_asks(call);
+            if (!is_open(call.status) || !asked) continue;
+            const Result<std::shared_ptr<const SessionState>> lost = parts_.store->load(*asked);
+            if (lost && !is_given_up(**lost)) continue;
+            std::string error = "The session was interrupted and does not go on";
+            if (call.waits_for == WaitsFor::child) error = child_error(*asked, error);
+            Settlement failure = CallFailure{std::move(error)};
+            (void)co_await settle(call.pending_id, std::move(failure), kNoNote);
         }
     }
 }

@@ -126,9 +126,11 @@ InboxReceived SessionCompanions::returned(const Letter& letter, const MailStop& 
 void SessionCompanions::close_questions(Work& work, const std::string& last_words) {
     const bool deleted = work.after.deleted;
     const bool failed = work.after.run && work.after.run->outcome == RunOutcome::failed;
+    const bool interrupted = work.after.run && work.after.run->outcome == RunOutcome::interrupted;
+    const bool reads_on = !deleted && !interrupted;
     for (const MailRow& row : work.after.mail) {
-        const bool had_its_run = row.presented || (failed && row.offered);
-        if (!row.asks || (!had_its_run && !deleted)) continue;
+        const bool had_its_run = row.presented || (broke_off(work.after) && row.offered);
+        if (!row.asks || (!had_its_run && reads_on)) continue;
         work.more.emplace_back(InboxDropped{row.message_id, "unanswered", {}});
         if (row.from.empty()) continue;
         const Result<const SessionState*> asker = work.draft.state_of(row.from);
@@ -136,7 +138,9 @@ void SessionCompanions::close_questions(Work& work, const std::string& last_word
         const PendingCall* call = find_call_for_reply(**asker, row.message_id);
         if (call == nullptr) continue;
         const std::string name = work.after.alias.empty() ? work.after.id.text() : work.after.alias;
-        std::string error = name + (deleted ? " is gone" : " ended without an answer");
+        std::string error = name + (deleted       ? " is gone"
+                                    : interrupted ? " was interrupted and does not go on"
+                                                  : " ended without an answer");
         if (failed) error += ": " + work.after.run->error;
         if (!last_words.empty()) error += "; its last words: " + last_words;
         Result<SettlePlan> plan =

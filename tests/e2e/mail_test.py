@@ -24,6 +24,7 @@ def setup(folder=None, **sections):
         on_user("ask b and wait", write("what is it", "b", wait=True)),
         on_user("ask mute and wait", write("anybody there", "mute", wait=True)),
         on_user("ask frail and wait", write("anybody there", "frail", wait=True)),
+        on_user("ask eternal and wait", write("anybody there", "eternal", wait=True)),
         on_user("ask the hopeless", write("hopeless", "frail", wait=True)),
         on_user("ask b", write("what is it", "b")),
         on_user("ask nobody", write("hello", "nobody")),
@@ -52,6 +53,7 @@ def setup(folder=None, **sections):
               {"name": "b", "script": answerer, "tools": ["broadcast"]},
               {"name": "swift", "script": swift, "tools": ["broadcast"]},
               {"name": "mute", "script": [says("I say nothing", repeat=True)], "tools": []},
+              {"name": "eternal", "script": [says("never", delay_ms=30000, repeat=True)], "tools": []},
               {"name": "pair", "tools": ["broadcast"],
                "script": [on_user("left", write("right", "two")), on_user("right", write("left", "one")),
                           on_result("broadcast", says("passed on"))]},
@@ -464,6 +466,36 @@ class Replies(MailCase):
         self.session("frail")
         a = self.session("a", "ask the hopeless")
         self.said(a, "frail ended without an answer: ")
+
+    def test_whoever_is_interrupted_for_good_does_not_keep_the_asker_waiting(self):
+        # design 10: an end without a reply comes back as an error
+        eternal = self.session("eternal")
+        a = self.session("a", "ask eternal and wait", wait=None)
+        for _ in range(3):
+            self.client.wait_status(eternal, "running")
+            self.restart()
+        self.assertIs(self.client.session(eternal)["recovery"]["interruption"]["exhausted"], True)
+        self.said(a, "eternal was interrupted and does not go on")
+
+    def test_whoever_is_cancelled_over_a_question_has_ended(self):
+        eternal = self.session("eternal")
+        a = self.session("a", "ask eternal and wait", wait=None)
+        self.client.wait_status(eternal, "running")
+        self.assert_status(self.client.post(f"/v1/sessions/{eternal}/cancel"), 202)
+        self.said(a, "eternal ended without an answer")
+        self.assertEqual(self.client.session(eternal)["status"], "idle")
+
+    def test_a_run_that_mail_woke_stays_cancelled(self):
+        eternal = self.session("eternal")
+        self.send("eternal", "hello")
+        self.client.wait_status(eternal, "running")
+        self.assert_status(self.client.post(f"/v1/sessions/{eternal}/cancel"), 202)
+        self.assertEqual(self.client.session(eternal)["status"], "idle")
+        self.assertEqual(self.client.kinds(eternal)[-2:], ["run.started", "run.cancelled"])
+        # It is still there for the next run, and what comes now wakes again.
+        self.assertEqual([m["presented"] for m in self.inbox(eternal)], [False])
+        self.send("eternal", "hello again")
+        self.client.wait_status(eternal, "running")
 
 
 class Chains(MailCase):
