@@ -28,7 +28,7 @@ SystemState restore(const SystemSnapshot& snapshot) {
         state.deliveries.emplace(row.webhook.delivery_id, row);
         state.last_order = std::max(state.last_order, row.order);
     }
-    state.continued_at = snapshot.continued_at;
+    state.boots = snapshot.boots;
     for (const MailQueued& row : snapshot.mail)
         state.mail.emplace(row.letter.message_id, row);
     for (const ChainRow& row : snapshot.chains)
@@ -40,6 +40,10 @@ SystemState restore(const SystemSnapshot& snapshot) {
 }  // namespace
 
 void SystemState::fold(const Record& record) {
+    if (const auto* started = std::get_if<BootStarted>(&record.body)) {
+        boots.push_back(started->boot_id);
+        return;
+    }
     const auto* unknown = std::get_if<UnknownRecord>(&record.body);
     if (unknown == nullptr) return;
     if (const auto task = read_system_record<TaskSaved>(record.body)) {
@@ -98,8 +102,8 @@ void SystemState::fold(const Record& record) {
         row.more_wakes += goes_on->wakes;
         row.stopped.clear();
         row.sessions.clear();
-    } else if (read_system_record<BootContinued>(record.body)) {
-        continued_at = record.at;
+    } else if (const auto through = read_system_record<BootContinued>(record.body)) {
+        boots = {through->boot_id};
         children.clear();
     } else if (const auto left = read_system_record<ChildrenLeft>(record.body)) {
         children.push_back(*left);
@@ -134,9 +138,19 @@ std::string SystemState::chain_limit(const std::string& chain_id, std::uint32_t 
     return {};
 }
 
+bool SystemState::is_left(const BootId& boot) const {
+    return boots.empty() || std::ranges::find(boots, boot) != boots.end();
+}
+
 SystemSnapshot SystemState::snapshot() const {
-    return {values_of(tasks), values_of(tokens), values_of(answered), values_of(deliveries),
-            continued_at,     values_of(mail),   values_of(chains),   children};
+    return {values_of(tasks),
+            values_of(tokens),
+            values_of(answered),
+            values_of(deliveries),
+            boots,
+            values_of(mail),
+            values_of(chains),
+            children};
 }
 
 }  // namespace rouse

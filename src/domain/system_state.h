@@ -86,7 +86,7 @@ struct SystemSnapshot {
     std::vector<ApiTokenRow> tokens;
     std::vector<AnsweredRow> answered;
     std::vector<DeliveryRow> deliveries;
-    std::optional<Timestamp> continued_at;
+    std::vector<BootId> boots = {};
     std::vector<MailQueued> mail = {};
     std::vector<ChainRow> chains = {};
     std::vector<ChildrenLeft> children = {};
@@ -95,7 +95,7 @@ struct SystemSnapshot {
         using S = SystemSnapshot;
         return std::tuple(field("tasks", &S::tasks), field("tokens", &S::tokens),
                           field("answered", &S::answered), field("deliveries", &S::deliveries),
-                          field("continued_at", &S::continued_at), field("mail", &S::mail),
+                          field("boots", &S::boots), field("mail", &S::mail),
                           field("chains", &S::chains), field("children", &S::children));
     }
 };
@@ -106,8 +106,9 @@ struct SystemState {
     std::unordered_map<std::string, AnsweredRow> answered;
     std::map<std::string, DeliveryRow> deliveries;  // not delivered yet
     std::uint64_t last_order = 0;
-    std::optional<Timestamp> continued_at;  // when a boot last went through what it found
-    std::map<MessageId, MailQueued> mail;   // not delivered to everybody yet
+    // The last boot that went through all that it found, and those since, which died over it.
+    std::vector<BootId> boots;
+    std::map<MessageId, MailQueued> mail;  // not delivered to everybody yet
     std::map<std::string, ChainRow> chains;
     std::vector<ChildrenLeft> children;  // until a boot has looked for them
 
@@ -122,6 +123,8 @@ struct SystemState {
     // `planned` wakes are on their way.
     std::string chain_limit(const std::string& chain_id, std::uint32_t hops,
                             std::uint32_t planned) const;
+    // True when no boot has gone through what this one left.
+    bool is_left(const BootId& boot) const;
     SystemSnapshot snapshot() const;
 
  private:

@@ -63,6 +63,22 @@ TEST(SystemStateTest, AChangeOfATaskLeavesTheRestAsItIs) {
     EXPECT_EQ(state.tasks.size(), 1U);
 }
 
+// By their ids: a clock may have been set back.
+TEST(SystemStateTest, WhatABootLeavesIsLeftUntilALaterOneWentThrough) {
+    SystemState state = busy_state();
+    EXPECT_FALSE(state.is_left(BootId("boot_0")));
+    EXPECT_TRUE(state.is_left(BootId("boot_1")));
+    fold(state, 6, BootStarted{BootId("boot_2"), {}, {}});  // dies before it is through
+    fold(state, 5, BootStarted{BootId("boot_3"), {}, {}});
+    for (const char* boot : {"boot_1", "boot_2", "boot_3"})
+        EXPECT_TRUE(state.is_left(BootId(boot))) << boot;
+    fold(state, 4, to_record(BootContinued{BootId("boot_3")}));
+    EXPECT_FALSE(state.is_left(BootId("boot_1")));
+    EXPECT_FALSE(state.is_left(BootId("boot_2")));
+    EXPECT_TRUE(state.is_left(BootId("boot_3")));
+    EXPECT_TRUE(SystemState().is_left(BootId("boot_1")));  // nobody ever went through anything
+}
+
 TEST(SystemStateTest, ChildrenOfADeletedSessionAreKnownUntilABootWentThrough) {
     SystemState state = busy_state();
     EXPECT_EQ(state.children, (std::vector{ChildrenLeft{SessionId("sess_p"), RunId("run_p")}}));

@@ -123,12 +123,11 @@ std::vector<SessionSummary> Coordinator::left_behind(ResumePolicy policy) {
     filter.boot = parts_.boot;
     filter.now = now();
     filter.limit = std::numeric_limits<std::size_t>::max();
-    const std::optional<Timestamp> continued =
-        parts_.system.ask([](const SystemState& state) { return state.continued_at; });
     std::vector<SessionSummary> left;
     for (const SessionSummary& session : parts_.store->list(filter)) {
         // An earlier boot may have died before it came to them.
-        const bool not_looked_at = !continued || session.updated_at > *continued;
+        const bool not_looked_at = parts_.system.ask(
+            [&](const SystemState& state) { return state.is_left(session.run.boot_id); });
         const bool shut_down = session.run.interrupted == InterruptReason::process_exit;
         if (shut_down || not_looked_at || policy == ResumePolicy::all) left.push_back(session);
     }
