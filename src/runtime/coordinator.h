@@ -134,7 +134,9 @@ class Coordinator final {
                                         const Settlement& settlement, const Error& refusal);
     Result<void> check_result(const PendingCall& call, const Settlement& settlement) const;
     std::vector<SessionSummary> left_behind(ResumePolicy policy);
-    Task<void> continue_all(std::vector<SessionId> sessions);
+    void continue_all(std::vector<SessionId> sessions);
+    Task<void> continue_one(SessionId session);
+    Task<void> note_continued();
     Task<void> answer_for_the_lost(std::vector<SessionId> askers);
     using Runs = std::set<RunId>;
     std::vector<std::shared_ptr<const SessionState>> asked_by(const SessionId& parent,
@@ -153,6 +155,7 @@ class Coordinator final {
     Parts parts_;
     IdSource ids_;
     std::set<std::pair<std::string, std::string>> claimed_aliases_;  // task and alias
+    std::size_t to_continue_ = 0;                                    // of what this boot found
     // What meet() found, until start() looks into it.
     std::vector<SessionId> met_parents_;  // of open children
     std::vector<SessionId> met_askers_;   // that wait for a child or an answer

@@ -162,28 +162,46 @@ Task<void> Coordinator::start(BootReport report, ResumePolicy policy) {
     for (const SessionSummary& session : left) {
         if (!orphans.contains(session.id)) wanted.push_back(session.id);
     }
-    co_await continue_all(std::move(wanted));
     std::vector<SessionId> askers = std::move(met_askers_);
     co_await answer_for_the_lost(std::move(askers));
-    RecordBody continued = to_record(BootContinued{report.boot});
-    const Result<void> noted = co_await parts_.system.append(std::move(continued));
-    if (noted) {
-        parts_.env.log.info("boot.continued", {{"boot", report.boot.text()}});
-    } else {
-        parts_.env.log.warn("boot.not_noted", {{"error", noted.error().message}});
+    to_continue_ = 1;  // this very look at them
+    continue_all(std::move(wanted));
+    co_await note_continued();
+}
+
+// The oldest first, which their ids are sorted by. Each begins its run when there is room for it.
+void Coordinator::continue_all(std::vector<SessionId> sessions) {
+    std::ranges::sort(sessions);
+    for (const SessionId& session : sessions) {
+        const auto begin = [this, session] { return continue_one(session); };
+        ++to_continue_;
+        if (!parts_.driver.begin_and_drive(session, begin)) --to_continue_;
     }
 }
 
-Task<void> Coordinator::continue_all(std::vector<SessionId> sessions) {
-    for (const SessionId& session : sessions) {
-        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(session);
-        if (!state) continue;
-        const std::optional<Interruption>& interruption = (*state)->recovery.interruption;
-        if (!interruption || interruption->exhausted) continue;
+Task<void> Coordinator::continue_one(SessionId session) {
+    const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(session);
+    const bool waits_for_it =
+        state && (*state)->recovery.interruption && !(*state)->recovery.interruption->exhausted;
+    if (waits_for_it) {
         const Result<Reply> continued = co_await go_on(session, kNoNote);
-        if (continued) continue;
-        parts_.env.log.warn("recovery.not_continued",
-                            {{"session", session.text()}, {"error", continued.error().message}});
+        if (!continued) {
+            parts_.env.log.warn("recovery.not_continued", {{"session", session.text()},
+                                                           {"error", continued.error().message}});
+        }
+    }
+    co_await note_continued();
+}
+
+// One less to go on with; the last one ends this boot's look at what it found.
+Task<void> Coordinator::note_continued() {
+    if (--to_continue_ > 0) co_return;
+    RecordBody continued = to_record(BootContinued{parts_.boot});
+    const Result<void> noted = co_await parts_.system.append(std::move(continued));
+    if (noted) {
+        parts_.env.log.info("boot.continued", {{"boot", parts_.boot.text()}});
+    } else {
+        parts_.env.log.warn("boot.not_noted", {{"error", noted.error().message}});
     }
 }
 

@@ -71,6 +71,10 @@ void RunDriver::drive(const SessionId& session) {
         return;
     }
     found->second = std::make_shared<Handle>();
+    enqueue(session);
+}
+
+void RunDriver::enqueue(const SessionId& session) {
     queue_.push_back(session);
     queued_ = queue_.size();
     start_queued();
@@ -86,6 +90,16 @@ void RunDriver::drive(const SessionId& session, Seq first, const Records& commit
         if (cached) cached->take_over(first, committed);
     }
     drive(session);
+}
+
+bool RunDriver::begin_and_drive(const SessionId& session, Begin begin) {
+    if (closing_) return true;  // the next boot finds it as it is
+    const auto [found, is_new] = handles_.try_emplace(session);
+    if (!is_new) return false;
+    found->second = std::make_shared<Handle>();
+    found->second->begin = std::move(begin);
+    enqueue(session);
+    return true;
 }
 
 bool RunDriver::may_run_ahead(const SessionId& session, Seq first) {
@@ -144,6 +158,7 @@ void RunDriver::stop(const SessionId& session, const RunId& run) {
 
 Task<void> RunDriver::work_on(SessionId session) {
     const std::shared_ptr<Handle> handle = handles_.at(session);
+    if (handle->begin) co_await handle->begin();
     bool more = true;
     while (more && !closing_) {
         handle->again = false;

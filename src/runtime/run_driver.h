@@ -66,6 +66,10 @@ class RunDriver final {
     void drive(const SessionId& session);
     // The same, by whoever has just committed these records to it.
     void drive(const SessionId& session, Seq first, const Records& committed);
+    // The same for a session without an open run: `begin` starts one when there is room for it, so
+    // that none is begun, and interrupted, that nobody had time for. False: somebody drives it.
+    using Begin = std::function<Task<void>()>;
+    bool begin_and_drive(const SessionId& session, Begin begin);
     const boost::asio::any_io_executor& loop() const { return parts_.loop; }
     // True when the run of records that are about to be committed may begin while they are on their
     // way: at once, nobody works on the session, and nobody hears its model speak.
@@ -98,6 +102,7 @@ class RunDriver final {
         RunId run;
         std::stop_source stop;
         bool again = false;
+        Begin begin = {};
     };
     struct Waiter {
         Waiter(const boost::asio::any_io_executor& loop, Seq behind)
@@ -108,6 +113,7 @@ class RunDriver final {
         std::optional<Error> gone;  // there is no report any more
     };
 
+    void enqueue(const SessionId& session);
     void start_queued();
     Task<void> work_on(SessionId session);
     Task<bool> go_on(const SessionId& id, const std::shared_ptr<Handle>& handle);

@@ -273,6 +273,28 @@ class Interruptions(InterruptionCase):
         self.assertEqual(self.client.last_words(session), "thought")
 
 
+class StandingInLine(InterruptionCase):
+    fresh = True
+
+    @classmethod
+    def make_setup(cls):
+        return setup_of(cls.place, limits={"concurrent_runs": 1})
+
+    def test_a_run_that_nobody_had_time_for_is_not_given_up(self):
+        # design 8: three interruptions in a row, of what was tried
+        stuck = self.running("for ever")
+        others = [self.client.start("think", wait=None)["id"] for _ in range(2)]
+        for _ in range(3):
+            self.client.wait_status(stuck, "running")  # the oldest first
+            self.restart()
+        self.assertIs(self.client.session(stuck)["recovery"]["interruption"]["exhausted"], True)
+        for session in others:
+            self.client.wait_status(session, "idle")
+            self.assertEqual(self.client.last_words(session), "thought")
+            self.assertEqual(len(self.records(session, "run.interrupted")), 1)
+        kit.wait_until(lambda: self.server.events("boot.continued"), "the boot to be through")
+
+
 class ToolsThatMayHaveRun(InterruptionCase):
     def cut(self, name, message=None, **fields):
         """Kills the server while a tool runs, lets what is left of it end, and restarts."""
