@@ -417,13 +417,19 @@ Result<Records> plan_extend(const SessionState& state, Timestamp deadline_at, Ti
     }
     const Wait& wait = *state.run->wait;
     Records records;
+    std::vector<std::optional<Timestamp>> expiries;
     for (const PendingCall& call : state.pending) {
         if (!is_open(call.status) || !call.expires_at) continue;
+        // A timer is not given more time: its end is what is waited for.
+        const bool moves = call.waits_for != WaitsFor::timer;
+        expiries.push_back(moves ? deadline_at : call.expires_at);
+        if (!moves) continue;
         records.emplace_back(
             PendingWaiting{call.pending_id, "extended", {}, {}, deadline_at, {}, {}, {}});
     }
     if (!wait.deadline_at) return records;  // a call that never expires keeps it endless
-    const Timestamp wait_until = records.empty() ? deadline_at : with_grace(deadline_at);
+    const std::optional<Timestamp> wait_until =
+        expiries.empty() ? deadline_at : deadline_of(expiries);
     records.emplace_back(RunWaiting{state.run->run_id,
                                     wait.wait_id,
                                     wait.kind,

@@ -178,6 +178,21 @@ TEST(ExtendTest, LeavesAloneWhatNeverExpires) {
     EXPECT_EQ(driver.state().run->wait->deadline_at, std::nullopt);
 }
 
+// Its end is what is waited for, and the wait must not end before it.
+TEST(ExtendTest, LeavesTimersAlone) {
+    SessionDriver driver(1);
+    const CallSpec timer{.waits_for = WaitsFor::timer, .timeout = 3h};
+    driver.begin({CallSpec{.timeout = 1h}, timer});
+    const Timestamp rings = driver.now() + 3h;
+    driver.commit(driver.extend(2h));
+    EXPECT_EQ(driver.open_calls()[0].expires_at, driver.now() + 2h);
+    EXPECT_EQ(driver.open_calls()[1].expires_at, rings);
+    EXPECT_EQ(driver.state().run->wait->deadline_at, rings + 1h);
+    driver.commit(driver.extend(10h));
+    EXPECT_EQ(driver.open_calls()[1].expires_at, rings);
+    EXPECT_EQ(driver.state().run->wait->deadline_at, driver.now() + 11h);
+}
+
 TEST(ExtendTest, MovesAWaitForAMessageToJustThatTime) {
     SessionDriver driver(1);
     driver.begin();
