@@ -83,6 +83,7 @@ struct ToolCall {
     RawJson input;  // fits the schema
     SessionId session_id;
     PendingId pending_id = {};  // of an async tool with a durable session
+    MessageId message_id = {};  // that the model made the call with, of a durable session
 };
 
 // Called on the strand of the turn: calls of one batch take turns at their co_awaits, and a tool

@@ -62,6 +62,7 @@ class DurableSession final : public Session {
     Task<Result<void>> model_retrying(RetryStep step) override;
     Task<Result<void>> context_repaired(std::vector<std::string> changes) override;
     std::optional<Paid> paid() const override;
+    MessageId latest_step() const override;
     Task<Result<Suspension>> wait_for_input(InputWait wait) override;
     bool waits_for_input() const override;
     Task<Result<void>> reach_disk() override;

@@ -281,14 +281,18 @@ bool DurableSession::is_written(const PendingToolCall& call) const {
     return false;
 }
 
+MessageId DurableSession::latest_step() const {
+    const auto entries = std::views::reverse(turn());
+    const auto assistant = std::ranges::find(entries, Role::assistant, &TranscriptEntry::role);
+    return assistant == entries.end() ? MessageId() : assistant->message_id;
+}
+
 PendingCreated DurableSession::created(const PendingToolCall& call, Timestamp at) {
     PendingCreated record;
     record.pending_id = make_pending_id(id_, ids_.random_text(kPendingRandomBytes));
     record.run_id = run_;
     record.call_id = call.id;
-    const auto entries = std::views::reverse(turn());
-    const auto assistant = std::ranges::find(entries, Role::assistant, &TranscriptEntry::role);
-    if (assistant != entries.end()) record.message_id = assistant->message_id;
+    record.message_id = latest_step();
     record.part_id = call.id.text;
     record.tool = call.name;
     record.waits_for = call.waits_for;

@@ -228,7 +228,10 @@ Task<ToolCaller::Report> ToolCaller::execute(BatchCall& call) {
 Task<ToolOutcome> ToolCaller::call_tool(BatchCall& call) {
     Tool& tool = *settings_.find_tool(call.name)->tool;
     ToolCall request{call.id, call.name, call.input, {}, call.pending_id};
-    if (session_ != nullptr) request.session_id = session_->id();
+    if (session_ != nullptr) {
+        request.session_id = session_->id();
+        request.message_id = session_->latest_step();
+    }
     std::exception_ptr thrown;
     std::string what = "something that is no std::exception";
     try {

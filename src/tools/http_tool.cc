@@ -140,9 +140,11 @@ class HttpTool final : public Tool {
             add_header(request.headers, "Content-Type", "application/json");
         }
         if (!call.session_id.empty()) {
-            // A call id is the model's and may be any text.
-            add_header(request.headers, "Idempotency-Key",
-                       call.session_id.text() + "-" + percent_encode(call.id.text));
+            // A call id is the model's and may be any text, and come again in another message.
+            std::string key = call.session_id.text() + "-";
+            if (!call.message_id.empty()) key += call.message_id.text() + "-";
+            key += percent_encode(call.id.text);
+            add_header(request.headers, "Idempotency-Key", key);
             add_header(request.headers, "X-Rouse-Session", call.session_id.text());
         }
         return request;

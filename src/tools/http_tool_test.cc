@@ -89,6 +89,20 @@ TEST_F(HttpToolTest, ACallIdIsAnyTextAndNoHeaderOfItsOwn) {
     EXPECT_EQ(fake_.requests().at(0).header("x-evil"), "");
 }
 
+TEST_F(HttpToolTest, TheSameCallIdInAnotherMessageIsAnotherCall) {
+    ToolCall first = a_call();
+    first.message_id = MessageId("msg_1");
+    ToolCall second = first;
+    second.message_id = MessageId("msg_2");
+    for (const ToolCall& made : {first, first, second})
+        call(options("/echo"), made);
+    std::vector<std::string> keys;
+    for (const HttpFakeRequest& seen : fake_.requests())
+        keys.push_back(seen.header("idempotency-key"));
+    const std::vector<std::string> want{"sess_a-msg_1-c1", "sess_a-msg_1-c1", "sess_a-msg_2-c1"};
+    EXPECT_EQ(keys, want);
+}
+
 TEST_F(HttpToolTest, WithoutASessionNoKeyIsMadeUp) {
     ToolCall lonely = a_call();
     lonely.session_id = {};

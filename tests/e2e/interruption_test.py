@@ -3,6 +3,7 @@
 import pathlib
 import shutil
 import tempfile
+import threading
 
 import kit
 from kit import calls, every, on_result, on_user, says
@@ -293,6 +294,33 @@ class StandingInLine(InterruptionCase):
             self.assertEqual(self.client.last_words(session), "thought")
             self.assertEqual(len(self.records(session, "run.interrupted")), 1)
         kit.wait_until(lambda: self.server.events("boot.continued"), "the boot to be through")
+
+
+class KeysOfCalls(kit.Case):
+    """What an http tool's server tells a repeated call from another one by."""
+
+    @classmethod
+    def make_setup(cls):
+        tool = {"name": "order", "kind": "http", "url": cls.outside.url + "/order", "idempotent": True}
+        script = [on_user("please", calls(("order", {}, "call_1"))), on_result("order", says("ordered"))]
+        return kit.Setup(agents=[{"name": "helper", "script": script, "tools": ["order"]}], tools=[tool])
+
+    def test_a_repeated_call_has_its_key_and_another_one_has_not(self):
+        held = threading.Event()
+        self.addCleanup(held.set)
+
+        def hold(_):
+            held.wait(kit.PATIENCE)
+            return 200, {}
+        self.outside.on("/order", [hold, (200, {})])
+        session = self.client.start("one, please", wait=None)["id"]
+        kit.wait_until(lambda: self.outside.requests("/order"), "the call")
+        self.restart()
+        self.client.wait_status(session, "idle")
+        self.client.post(f"/v1/sessions/{session}/messages?wait=10s", {"content": "another, please"})
+        first, again, another = [r.headers["Idempotency-Key"] for r in self.outside.requests("/order")]
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, another)
 
 
 class ToolsThatMayHaveRun(InterruptionCase):
