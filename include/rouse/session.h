@@ -69,7 +69,7 @@ class Session {
     // Before each model call: what others wrote to the session's agent and it has not seen.
     virtual Task<Result<std::optional<Message>>> new_mail();
     // The id of the latest assistant message. Call ids are the model's and may come again; together
-    // with this one they do not, and a call that is repeated after a crash has the same two.
+    // with this one they do not, and a call that a boot repeats from the log has the same two.
     virtual MessageId latest_step() const { return {}; }
     // Returns when it is safe to begin: after a crash it will be seen that the calls may have run.
     virtual Task<Result<void>> calls_starting(std::vector<CallId> calls);
