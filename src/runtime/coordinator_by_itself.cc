@@ -98,7 +98,8 @@ std::vector<std::shared_ptr<const SessionState>> Coordinator::asked_by(const Ses
     for (const SessionSummary& row : parts_.store->list(filter)) {
         if (!row.is_active() && row.run.phase != RunPhase::interrupted) continue;
         const Result<std::shared_ptr<const SessionState>> child = parts_.store->load(row.id);
-        if (child && runs.contains((*child)->run->parent_run)) found.push_back(*child);
+        const bool asked = child && (*child)->run && runs.contains((*child)->run->parent_run);
+        if (asked) found.push_back(*child);
     }
     return found;
 }

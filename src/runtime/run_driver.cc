@@ -232,40 +232,56 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
         tell(make_report(run, *std::move(result)), state.last_seq);
         co_return state.run_is_open() && !state.is_parked();
     }
-    (void)co_await (*session)->reach_disk();
-    parts_.env.log.info("run.failed", {{"session", id.text()},
-                                       {"run", run.text()},
-                                       {"reason", result.error().reason},
-                                       {"error", result.error().message}});
-    if (result.error().kind == ErrorKind::cancelled) {
-        cache_.erase(id);
-        tell(id, run);
-        co_return !closing_;
-    }
+    co_return co_await after_failure(*session, run, std::move(result.error()));
+}
+
+Task<bool> RunDriver::after_failure(std::shared_ptr<DurableSession> session, RunId run,
+                                    TurnError error) {
+    const SessionId id = session->id();
+    (void)co_await session->reach_disk();
     const StoreHealth health = parts_.store->health();
-    if (health.full || is_passing(result.error())) {
+    // As the log has it: what the session knows beyond that was refused.
+    const auto stored = parts_.store->load(id);
+    const bool is_open = stored && (*stored)->run_is_open() && (*stored)->run->run_id == run &&
+                         !(*stored)->is_parked();
+    const bool put_off =
+        is_open && error.kind != ErrorKind::cancelled && (health.full || is_passing(error));
+    parts_.env.log.info(put_off ? "run.put_off" : "run.failed", {{"session", id.text()},
+                                                                 {"run", run.text()},
+                                                                 {"reason", error.reason},
+                                                                 {"error", error.message}});
+    if (put_off) {
         cache_.erase(id);
         drive_later(id);
         co_return false;
     }
+    if (error.kind == ErrorKind::cancelled) {
+        cache_.erase(id);
+        tell(id, run);
+        co_return !closing_;
+    }
     bool more = health.accepting;  // else it would be driven for ever
-    const bool is_open = state.run_is_open() && state.run->run_id == run && !state.is_parked();
     if (more && is_open) {
         // It failed before it was a turn of the session's.
-        Error error = result.error();
-        more = co_await fail(*session, std::move(error));
+        Error why = error;
+        more = co_await fail(session, std::move(why));
     }
-    tell(make_report(run, result.error()), state.last_seq);
+    tell(make_report(run, error), session->state().last_seq);
     co_return more;
 }
 
 void RunDriver::drive_later(const SessionId& session) {
     if (closing_) return;
     left_.insert(session);
-    if (left_.size() > 1) return;
+    if (left_.size() == 1) wait_for_store();
+}
+
+// A run that went on before the store takes its records would ask the model for nothing.
+void RunDriver::wait_for_store() {
     look_again_.expires_after(kDriveAgain);
     look_again_.async_wait([this](const boost::system::error_code& ended) {
         if (ended) return;
+        if (parts_.store->health().full) return wait_for_store();
         for (const SessionId& one : std::exchange(left_, {}))
             drive(one);
     });

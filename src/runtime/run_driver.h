@@ -119,8 +119,10 @@ class RunDriver final {
     Task<bool> go_on(const SessionId& id, const std::shared_ptr<Handle>& handle);
     std::shared_ptr<DurableSession> make(const SessionId& id);
     Result<std::shared_ptr<DurableSession>> open(const SessionId& id);
+    Task<bool> after_failure(std::shared_ptr<DurableSession> session, RunId run, TurnError error);
     // In a moment, since the store takes nothing now; nobody is told anything.
     void drive_later(const SessionId& session);
+    void wait_for_store();
     // False: the log could not be told.
     Task<bool> fail(std::shared_ptr<DurableSession> session, Error error);
     void tell(const SharedReport& report, Seq as_of);

@@ -1,5 +1,6 @@
-"""The data directory under a server: views that are gone, a log that was damaged."""
+"""The data directory under a server: views that are gone, a log that was damaged, a disk that is full."""
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -125,3 +126,50 @@ class Damage(StorageCase):
         self.assert_problem(self.client.result(broken["pending"][0]["pending_id"]), 409, "session_damaged")
         self.server.kill()
         self.assertEqual(path.read_bytes(), bytes_before, "not a byte of it is lost or changed")
+
+
+class FullDisk(kit.Case):
+    """A file system of its own, as small as it can be."""
+
+    fresh = True
+    setup = kit.Setup(agents=[{"name": "helper", "tools": ["job", "brief"], "script": [
+        on_user("think", says("thought", delay_ms=4000)), on_user("brief", calls("brief")),
+        on_result("brief", says("{{result}}"))]}],
+        tools=[{"name": "job", "kind": "external"}, {"name": "brief", "kind": "external", "timeout": "3s"}])
+
+    def add_server(self):
+        server = super().add_server(start=False)
+        server.data.mkdir(mode=0o700)
+        mount = ["mount", "-t", "tmpfs", "-o", "size=400m,mode=0700", "rouse-e2e", server.data]
+        if subprocess.run(mount, capture_output=True).returncode != 0:
+            self.skipTest("needs to mount a file system")
+
+        def unmount():
+            server.kill()
+            subprocess.run([kit.BINARY, "verify", server.data], check=True, capture_output=True)
+            subprocess.run(["umount", server.data], check=True)
+        self.addCleanup(unmount)
+        return server.start()
+
+    def fill(self):
+        """Takes the room that there is, then writes until the store says that there is none."""
+        filler = self.server.data / "filler"
+        with open(filler, "wb") as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1 << 20))
+        body = {"metadata": {"much": "x" * (1 << 20)}}
+        kit.wait_until(lambda: self.client.post("/v1/sessions", body).status == 503, "the disk to be full")
+        return filler
+
+    def test_what_met_a_full_disk_goes_on_when_there_is_room(self):
+        # W10: a full disk is waited out
+        thinks = self.client.start("think", wait=None)["id"]
+        waits = self.client.start("brief")["id"]
+        filler = self.fill()
+        kit.wait_until(lambda: self.server.events("run.put_off"), "the model's answer to be refused")
+        self.assertEqual(self.client.session(thinks)["status"], "running")
+        filler.unlink()
+        self.client.wait_status(thinks, "idle")
+        self.assertEqual(self.client.last_words(thinks), "thought")
+        self.client.wait_status(waits, "idle")
+        self.assertEqual(self.client.last_words(waits), "Tool execution timed out")
