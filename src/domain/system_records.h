@@ -88,14 +88,14 @@ struct RequestAnswered {
     RawJson answer;
     SessionId session_id = {};  // with run_id: whose outcome can be waited for
     RunId run_id = {};
-    Seq seq = 0;  // of the last record of the change
+    Seq last_seq = 0;  // of the change
     friend bool operator==(const RequestAnswered&, const RequestAnswered&) = default;
     static constexpr auto fields() {
         using S = RequestAnswered;
         return std::tuple(required("key", &S::key), required("body_digest", &S::body_digest),
                           required("status", &S::status), field("location", &S::location),
                           required("answer", &S::answer), field("session_id", &S::session_id),
-                          field("run_id", &S::run_id), field("seq", &S::seq));
+                          field("run_id", &S::run_id), field("last_seq", &S::last_seq));
     }
 };
 

@@ -43,7 +43,7 @@ void Coordinator::add_note(Commit& commit, const Note& note, const Change& chang
     const LogAppend& changed = commit.appends.front();
     answered.session_id = changed.log;
     answered.run_id = change.run;
-    answered.seq = *changed.expected_last + changed.records.size();
+    answered.last_seq = *changed.expected_last + changed.records.size();
     SystemLog::add(commit, to_record(answered));
 }
 

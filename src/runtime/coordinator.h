@@ -144,6 +144,7 @@ class Coordinator final {
     using Orphans = std::map<SessionId, Runs>;  // with the runs of the parent that are given up
     Orphans find_orphans(std::vector<SessionId> parents);
     Task<void> cancel_asked_by(SessionId child, Runs runs);
+    Task<void> cancel_interrupted(SessionId child);
     class AliasClaim;
     Error refuse_past(const PendingId& id, Error refusal);
     Timestamp now() { return parts_.env.clock.now(); }

@@ -2,6 +2,7 @@
 // whose parent gave up.
 
 #include <algorithm>
+#include <iterator>
 
 #include "domain/child.h"
 #include "domain/fold.h"
@@ -119,6 +120,31 @@ Task<void> Coordinator::cancel_asked_by(SessionId child, Runs runs) {
     }
 }
 
+// An interrupted run goes on in the log alone, and is cancelled with the same commit.
+Task<void> Coordinator::cancel_interrupted(SessionId child) {
+    const RunId run = ids_.make<RunId>();
+    const Plan plan = [this, run](const SessionState& state) -> Result<Change> {
+        Result<Records> records = plan_continue(state, run, parts_.boot);
+        if (!records) return records.error();
+        SessionState after = state;
+        for (const RecordBody& record : *records)
+            fold(after, RecordView(after.last_seq + 1, clamped(after, now()), record));
+        Result<Records> cancelled = plan_cancel(after, CancelMode::discard, parts_.boot);
+        if (!cancelled) return cancelled.error();
+        Change change;
+        change.run = run;
+        change.records = *std::move(records);
+        std::ranges::move(*cancelled, std::back_inserter(change.records));
+        return change;
+    };
+    const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(child);
+    if (!state || (*state)->run_is_open() || !(*state)->recovery.interruption) co_return;
+    const Result<Reply> done = co_await change(child, plan, kNoNote);
+    if (done) co_return;
+    parts_.env.log.warn("child.not_cancelled",
+                        {{"session", child.text()}, {"error", done.error().message}});
+}
+
 std::vector<SessionSummary> Coordinator::left_behind(ResumePolicy policy) {
     SessionFilter filter;
     filter.status = SessionStatus::interrupted_startup;
@@ -155,8 +181,10 @@ Task<void> Coordinator::start(BootReport report, ResumePolicy policy) {
     }
     // First of all: what nobody wants any more must not do anything.
     const Orphans orphans = find_orphans(std::move(parents));
-    for (const auto& [child, runs] : orphans)
+    for (const auto& [child, runs] : orphans) {
         co_await cancel_asked_by(child, runs);
+        co_await cancel_interrupted(child);
+    }
     for (const SessionId& session : report.to_drive) {
         if (!orphans.contains(session)) parts_.driver.drive(session);
     }

@@ -210,10 +210,10 @@ Task<Response> Api::replay(Request& request, RequestAnswered first) {
     if (!wait) co_return fail(request, wait.error());
     Done done;
     done.reply = {first.status,     first.answer.text(), first.location,
-                  first.session_id, first.run_id,        first.seq};
+                  first.session_id, first.run_id,        first.last_seq};
     if (*wait) {
         Task<Result<SharedReport>> waiting =
-            parts_.driver.wait(first.session_id, first.run_id, first.seq, **wait);
+            parts_.driver.wait(first.session_id, first.run_id, first.last_seq, **wait);
         const Result<SharedReport> report = co_await on_work(std::move(waiting));
         if (!report) co_return fail(request, report.error());
         if (*report) done.report = std::make_shared<const RunReport>(without_token(**report));
