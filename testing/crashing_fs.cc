@@ -369,19 +369,16 @@ Result<std::unique_ptr<File>> CrashingFs::open(const std::string& path, OpenMode
     const std::lock_guard guard(machine_->mutex);
     Result<Place> place = machine_->locate("open", path);
     if (!place) return place.error();
-    const bool creates = mode == OpenMode::create || mode == OpenMode::create_or_empty;
+    const bool creates = mode == OpenMode::create || mode == OpenMode::create_new;
     if (place->node == kNothing) {
         if (!creates) return missing("open", path);
         if (Result<void> made = machine_->create_file("open", path, *place); !made) {
             return made.error();
         }
+    } else if (mode == OpenMode::create_new) {
+        return Error(ErrorKind::conflict, "file_exists", "open " + path + ": File exists");
     } else if (machine_->disk.node(place->node).directory) {
         return io_error("open", path, "Is a directory");
-    } else if (mode == OpenMode::create_or_empty) {
-        const Result<void> emptied = machine_->perform({.name = "open", .path = path}, [&] {
-            machine_->disk.node(place->node).content.resize(0);
-        });
-        if (!emptied) return emptied.error();
     }
     return std::make_unique<OpenFile>(machine_, place->node, path, mode);
 }

@@ -151,7 +151,7 @@ TEST(CrashingFsTest, SizeIsAsVolatileAsBytes) {
     fs.write_raw("/emptied", "0123456789");
     ASSERT_TRUE(open_file(fs, "/cut")->truncate(3));
     ASSERT_TRUE(open_file(fs, "/grown")->allocate(12));
-    ASSERT_TRUE(open_file(fs, "/emptied", OpenMode::create_or_empty)->close());
+    ASSERT_TRUE(open_file(fs, "/emptied")->truncate(0));
     EXPECT_EQ(fs.read_raw("/cut"), "012");
     EXPECT_EQ(fs.read_raw("/grown"), std::string("0123456789\0\0", 12));
     EXPECT_EQ(fs.read_raw("/emptied"), "");
@@ -528,7 +528,8 @@ TEST(CrashingFsTest, CountsWhatChangesSomething) {
     EXPECT_EQ(count([&] { return fs.open("/d/a", OpenMode::read); }), 0);
     EXPECT_EQ(count([&] { return fs.open("/d/a", OpenMode::create); }), 1);
     EXPECT_EQ(count([&] { return fs.open("/d/a", OpenMode::create); }), 0);
-    EXPECT_EQ(count([&] { return fs.open("/d/a", OpenMode::create_or_empty); }), 1);
+    EXPECT_EQ(count([&] { return fs.open("/d/a", OpenMode::create_new); }), 0);
+    EXPECT_EQ(count([&] { return fs.open("/d/new", OpenMode::create_new); }), 1);
     const auto file = open_file(fs, "/d/a", OpenMode::write);
     EXPECT_EQ(count([&] { return file->write_some_at(0, "abc"); }), 1);
     EXPECT_EQ(count([&] { return file->truncate(1); }), 1);

@@ -31,6 +31,10 @@ class ForwardingStore : public Store {
     std::vector<OpenPending> pending(const PendingFilter& filter) override {
         return inner_.pending(filter);
     }
+    std::vector<SessionSummary> waits(const WaitFilter& filter) override {
+        return inner_.waits(filter);
+    }
+    std::map<WaitKind, WaitCount> count_waits() override { return inner_.count_waits(); }
     void visit_active(const std::function<void(const SessionSummary&)>& visit) override {
         inner_.visit_active(visit);
     }

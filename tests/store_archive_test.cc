@@ -5,6 +5,7 @@
 
 #include "store/files/archive.h"
 #include "store/files/verify.h"
+#include "testing/forwarding_fs.h"
 #include "testing/store_checks.h"
 #include "testing/store_workload.h"
 
@@ -73,6 +74,56 @@ TEST_F(StoreArchiveTest, ABackupOfAStoreInUseIsAllOfIt) {
     EXPECT_EQ(sessions(fs_, kCopy), wanted);
     EXPECT_EQ(system_lines(*open(fs_, kCopy)), system);
     expect_clean(fs_, kCopy);
+}
+
+TEST_F(StoreArchiveTest, WhatWasDeletedIsNotMissingFromABackup) {
+    const SessionId gone("sess_gone");
+    ASSERT_TRUE(process_->create(gone));
+    ASSERT_TRUE(process_->message(gone, "known to the checkpoint"));
+    ASSERT_TRUE(process_->files().checkpoint());
+    const std::size_t left = read_sessions(process_->files())->size() - 1;
+    ASSERT_TRUE(
+        process_->files().commit_and_wait(make_commit(gone, std::nullopt, {SessionDeleted{}})));
+    // A checkpoint removes the files before the index says so.
+    ASSERT_TRUE(fs_.remove(std::string(kStoreDirectory) + "/sessions/sess_gone.messages.jsonl"));
+    const ArchiveReport written = write(kArchive, {{}, true});
+    EXPECT_EQ(written.sessions, left);
+    EXPECT_TRUE(written.left_out.empty());
+    const ArchiveReport asked_for = write("/exported", {{gone}, false});
+    ASSERT_EQ(asked_for.left_out.size(), 1U);
+    EXPECT_EQ(asked_for.left_out.front().second, "it was deleted");
+}
+
+// Somebody deletes a session when its log is about to be read.
+class DeletingFs final : public ForwardingFs {
+ public:
+    DeletingFs(Fs& inner, std::function<void()> delete_it)
+        : ForwardingFs(inner), delete_it_(std::move(delete_it)) {}
+    Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
+        if (path.ends_with("/sess_gone.messages.jsonl") && delete_it_) {
+            std::exchange(delete_it_, {})();
+        }
+        return ForwardingFs::open(path, mode);
+    }
+
+ private:
+    std::function<void()> delete_it_;
+};
+
+TEST_F(StoreArchiveTest, WhatIsDeletedMeanwhileIsNotMissingFromABackup) {
+    const SessionId gone("sess_gone");
+    ASSERT_TRUE(process_->create(gone));
+    ASSERT_TRUE(process_->files().checkpoint());
+    const std::size_t left = read_sessions(process_->files())->size() - 1;
+    DeletingFs fs(fs_, [&] {
+        EXPECT_TRUE(
+            process_->files().commit_and_wait(make_commit(gone, std::nullopt, {SessionDeleted{}})));
+        EXPECT_TRUE(process_->files().checkpoint());
+    });
+    const auto written = write_archive(world_.env(fs), kStoreDirectory, kArchive, {{}, true});
+    ASSERT_TRUE(written);
+    EXPECT_EQ(written->sessions, left);
+    EXPECT_TRUE(written->left_out.empty());
 }
 
 TEST_F(StoreArchiveTest, OnlyWhatWasWishedForIsInAnExport) {

@@ -280,7 +280,7 @@ class Service {
             sweeper_.set(id, at);
         };
         effects.webhook_queued = [this] { outbox_.wake(); };
-        effects.call_waits = [this] { claims_.call_waits(); };
+        effects.call_waits = [this](const SessionId& id) { claims_.call_waits(id); };
         effects.mail_queued = [this](const Letter& letter) { mailroom_.carry(letter); };
         effects.call_closed = [this](const PendingId& id) { detached_.stop(id); };
         effects.run_given_up = [this](const SessionId& id, const RunId& run) {
@@ -378,6 +378,7 @@ class Service {
             (void)co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
         }
         http_.close_all();
+        system_.close();
         closed_ = store_->close();
         env_.log.info("shutdown.done", {});
     }

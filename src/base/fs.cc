@@ -4,11 +4,7 @@ namespace rouse {
 namespace {
 
 Result<void> write_whole(Fs& fs, const std::string& path, std::string_view content, bool durable) {
-    // A new file, never the leftover of an interrupted rename: after a crash both names may lead to
-    // the same bytes, and emptying them here would lose the content that is to be replaced.
-    Result<void> removed = fs.remove(path);
-    if (!removed && removed.error().kind != ErrorKind::not_found) return removed;
-    Result<std::unique_ptr<File>> file = fs.open(path, OpenMode::create_or_empty);
+    Result<std::unique_ptr<File>> file = fs.make_file(path);
     if (!file) return file.error();
     if (Result<void> written = (*file)->write_at(0, content); !written) return written;
     if (durable) {
@@ -61,9 +57,17 @@ Result<std::string> Fs::read_file(const std::string& path) {
     return (*file)->read_at(0, *size);
 }
 
+Result<std::unique_ptr<File>> Fs::make_file(const std::string& path) {
+    Result<std::unique_ptr<File>> made = open(path, OpenMode::create_new);
+    if (made || made.error().kind != ErrorKind::conflict) return made;
+    if (Result<void> removed = remove(path); !removed) return removed.error();
+    return open(path, OpenMode::create_new);
+}
+
 Result<void> Fs::replace_file(const std::string& path, std::string_view content) {
     const std::string temporary = path + ".tmp";
     if (Result<void> written = write_whole(*this, temporary, content, true); !written) {
+        (void)remove(temporary);  // it may have taken the last of the disk
         return written;
     }
     if (Result<void> renamed = rename(temporary, path); !renamed) return renamed;
@@ -76,6 +80,7 @@ Result<void> Fs::replace_file(const std::string& path, std::string_view content)
 Result<void> Fs::replace_view(const std::string& path, std::string_view content) {
     const std::string temporary = path + ".tmp";
     if (Result<void> written = write_whole(*this, temporary, content, false); !written) {
+        (void)remove(temporary);
         return written;
     }
     return rename(temporary, path);

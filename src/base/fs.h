@@ -5,9 +5,9 @@
 //
 // Paths are plain strings with '/'. Directories are made 0700, files 0600. Every failure is
 // ErrorKind::io with reason "disk_full" (ENOSPC, EDQUOT), "too_many_files" (EMFILE, ENFILE: nothing
-// was opened and nothing changed) or "io_error", but not_found for a missing path; the message
-// names operation and path. A sync never fails with "disk_full": what it should have saved may be
-// lost already, whatever room there is later.
+// was opened and nothing changed) or "io_error", but not_found for a missing path and conflict for
+// a name that is taken; the message names operation and path. A sync never fails with "disk_full":
+// what it should have saved may be lost already, whatever room there is later.
 
 #include <cstdint>
 #include <memory>
@@ -21,10 +21,10 @@
 namespace rouse {
 
 enum class OpenMode : std::uint8_t {
-    read,            // must exist
-    write,           // must exist, for reading and writing
-    create,          // for reading and writing; made when missing
-    create_or_empty  // as create, and cut to nothing
+    read,       // must exist
+    write,      // must exist, for reading and writing
+    create,     // for reading and writing; made when missing
+    create_new  // for reading and writing; conflict, reason "file_exists", when the name is taken
 };
 
 // An open file. Not for two threads at once.
@@ -81,6 +81,9 @@ class Fs {
     virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 
     Result<std::string> read_file(const std::string& path);
+    // A new file, whatever had the name. Never the leftover of an interrupted rename: after a crash
+    // both names may lead to the same bytes, and emptying them would lose what is to be replaced.
+    Result<std::unique_ptr<File>> make_file(const std::string& path);
     // Temp file in the same directory, fsync, rename, fsync of the directory: after a crash the
     // old content or the new one.
     Result<void> replace_file(const std::string& path, std::string_view content);

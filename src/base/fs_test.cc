@@ -74,7 +74,9 @@ TEST_F(FsTest, OpenModesDoWhatTheySay) {
     const auto read_only = open_file("a", OpenMode::read);
     EXPECT_EQ(read_only->write_at(0, "x").error().reason, "io_error");
     EXPECT_EQ(read_only->read_at(0, 9), "abcd");
-    EXPECT_EQ(open_file("a", OpenMode::create_or_empty)->size(), 0U);
+    EXPECT_EQ(fs_.open(at("a"), OpenMode::create_new).error().reason, "file_exists");
+    EXPECT_EQ(open_file("a", OpenMode::read)->size(), 4U);
+    EXPECT_EQ(open_file("b", OpenMode::create_new)->size(), 0U);
 }
 
 TEST_F(FsTest, MissingPathsAreNotFound) {
@@ -168,7 +170,7 @@ TEST_F(FsTest, DoesNotFollowALinkInPlaceOfAFile) {  // T15
     ASSERT_EQ(::symlink(at("target").c_str(), at("link").c_str()), 0);
     ASSERT_EQ(::symlink(at("nowhere").c_str(), at("dangling").c_str()), 0);
     for (const OpenMode mode :
-         {OpenMode::read, OpenMode::write, OpenMode::create, OpenMode::create_or_empty}) {
+         {OpenMode::read, OpenMode::write, OpenMode::create, OpenMode::create_new}) {
         EXPECT_FALSE(fs_.open(at("link"), mode));
         EXPECT_FALSE(fs_.open(at("dangling"), mode));
     }

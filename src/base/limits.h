@@ -23,9 +23,17 @@ inline constexpr std::chrono::hours kTombstone{24 * 30};
 inline constexpr std::size_t kCachedSessions = 1000;  // with their conversations
 inline constexpr std::size_t kConcurrentRuns = 64;
 inline constexpr std::size_t kChildDepth = 5;
-inline constexpr std::chrono::hours kAnswersKept{24};  // to requests with an Idempotency-Key
+inline constexpr std::chrono::hours kAnswersKept{24};       // to requests with an Idempotency-Key
+inline constexpr std::size_t kAnswersRemembered = 250'000;  // of those, the latest
 inline constexpr std::chrono::minutes kLongestWait{5};
-inline constexpr std::size_t kSystemRecordsPerSnapshot = 10'000;
+// Webhooks: on their way, in all and to one endpoint; waiting for one endpoint; given up and kept.
+inline constexpr std::size_t kWebhooksAtOnce = 64;
+inline constexpr std::size_t kWebhooksAtOnceEach = 8;
+inline constexpr std::size_t kWebhooksWaitingEach = 50'000;
+inline constexpr std::size_t kWebhooksDead = 10'000;
+// So many records, and half as many as there are rows, before the view of the system log is written
+// again.
+inline constexpr std::size_t kSystemRecordsPerView = 10'000;
 // What one request for a list of settled calls reads: so many logs, so much of them in all.
 inline constexpr std::size_t kListedLogs = 500;
 inline constexpr std::uint64_t kListedLogBytes = 8U << 20U;

@@ -22,6 +22,7 @@ Error io_error(int code, std::string_view operation, const std::string& path) {
     std::string message =
         std::string(operation) + " " + path + ": " + std::generic_category().message(code);
     if (code == ENOENT) return {ErrorKind::not_found, "no_such_file", std::move(message)};
+    if (code == EEXIST) return {ErrorKind::conflict, "file_exists", std::move(message)};
     const bool full = code == ENOSPC || code == EDQUOT;
     if (full) return {ErrorKind::io, "disk_full", std::move(message)};
     const bool too_many = code == EMFILE || code == ENFILE;
@@ -191,7 +192,7 @@ int flags_of(OpenMode mode) {
         case OpenMode::read: return O_RDONLY | O_CLOEXEC;
         case OpenMode::write: return O_RDWR | O_CLOEXEC;
         case OpenMode::create: return O_RDWR | O_CREAT | O_CLOEXEC;
-        case OpenMode::create_or_empty: return O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC;
+        case OpenMode::create_new: return O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
     }
     return O_RDONLY | O_CLOEXEC;
 }

@@ -70,7 +70,7 @@ TEST(ReplaceFileTest, WithoutSyncOfTheDirectoryTheOldContentComesBack) {
     const std::vector<std::string> faults =
         faults_of([](Fs& fs, const std::string& path, std::string_view content) -> Result<void> {
             const std::string temporary = path + ".tmp";
-            auto file = fs.open(temporary, OpenMode::create_or_empty);
+            auto file = fs.make_file(temporary);
             if (!file) return file.error();
             if (auto done = (*file)->write_at(0, content); !done) return done;
             if (auto done = (*file)->sync(); !done) return done;

@@ -16,7 +16,9 @@ auto values_of(const Rows& rows) {
     return values;
 }
 
-SystemState restore(const SystemSnapshot& snapshot) {
+}  // namespace
+
+SystemState SystemState::of(const SystemSnapshot& snapshot) {
     SystemState state;
     for (const TaskRow& row : snapshot.tasks)
         state.tasks.emplace(row.task.task_id, row);
@@ -25,7 +27,7 @@ SystemState restore(const SystemSnapshot& snapshot) {
     for (const AnsweredRow& row : snapshot.answered)
         state.answered.emplace(row.request.key, row);
     for (const DeliveryRow& row : snapshot.deliveries) {
-        state.deliveries.emplace(row.webhook.delivery_id, row);
+        state.put_delivery(row);
         state.last_order = std::max(state.last_order, row.order);
     }
     state.boots = snapshot.boots;
@@ -36,8 +38,6 @@ SystemState restore(const SystemSnapshot& snapshot) {
     state.children = snapshot.children;
     return state;
 }
-
-}  // namespace
 
 void SystemState::fold(const Record& record) {
     if (const auto* started = std::get_if<BootStarted>(&record.body)) {
@@ -67,22 +67,25 @@ void SystemState::fold(const Record& record) {
         DeliveryRow row;
         row.webhook = *queued;
         row.order = ++last_order;
-        deliveries[queued->delivery_id] = std::move(row);
+        put_delivery(std::move(row));
     } else if (const auto failed = read_system_record<WebhookFailed>(record.body)) {
-        const auto row = deliveries.find(failed->delivery_id);
-        if (row == deliveries.end()) return;
-        row->second.attempts = failed->attempts;
-        row->second.error = failed->error;
-        row->second.next_at = failed->next_at;
-        row->second.dead = !failed->next_at;
+        const auto found = deliveries.find(failed->delivery_id);
+        if (found == deliveries.end()) return;
+        DeliveryRow row = found->second;
+        row.attempts = failed->attempts;
+        row.error = failed->error;
+        row.next_at = failed->next_at;
+        row.dead = !failed->next_at;
+        put_delivery(std::move(row));
     } else if (const auto delivered = read_system_record<WebhookDelivered>(record.body)) {
-        deliveries.erase(delivered->delivery_id);
+        erase_delivery(delivered->delivery_id);
     } else if (const auto revived = read_system_record<WebhookRevived>(record.body)) {
-        const auto row = deliveries.find(revived->delivery_id);
-        if (row == deliveries.end()) return;
-        row->second.attempts = 0;
-        row->second.next_at.reset();
-        row->second.dead = false;
+        const auto found = deliveries.find(revived->delivery_id);
+        if (found == deliveries.end()) return;
+        DeliveryRow row;
+        row.webhook = found->second.webhook;
+        row.order = ++last_order;  // as if it were new
+        put_delivery(std::move(row));
     } else if (const auto mailed = read_system_record<MailQueued>(record.body)) {
         mail.emplace(mailed->letter.message_id, *mailed);
     } else if (const auto done = read_system_record<MailDone>(record.body)) {
@@ -108,12 +111,56 @@ void SystemState::fold(const Record& record) {
     } else if (const auto left = read_system_record<ChildrenLeft>(record.body)) {
         children.push_back(*left);
     } else if (const auto snapshot = read_system_record<SystemSnapshot>(record.body)) {
-        *this = restore(*snapshot);
+        *this = of(*snapshot);
     }
+}
+
+void SystemState::put_delivery(DeliveryRow row) {
+    const std::string id = row.webhook.delivery_id;
+    erase_delivery(id);
+    (row.dead ? dead : to_deliver).emplace(row.order, id);
+    deliveries.insert_or_assign(id, std::move(row));
+    if (dead.size() > limits::kWebhooksDead) {
+        const std::string oldest = dead.begin()->second;
+        erase_delivery(oldest);
+    }
+}
+
+void SystemState::erase_delivery(const std::string& id) {
+    const auto found = deliveries.find(id);
+    if (found == deliveries.end()) return;
+    to_deliver.erase(found->second.order);
+    dead.erase(found->second.order);
+    deliveries.erase(found);
+}
+
+std::vector<DeliveryRow> SystemState::deliveries_after(std::uint64_t order) const {
+    std::vector<DeliveryRow> rows;
+    for (auto one = to_deliver.upper_bound(order); one != to_deliver.end(); ++one)
+        rows.push_back(deliveries.at(one->second));
+    return rows;
 }
 
 void SystemState::forget_answers_before(Timestamp time) {
     std::erase_if(answered, [&](const auto& row) { return row.second.at < time; });
+}
+
+// Those of the same moment go together.
+void SystemState::forget_answers_beyond(std::size_t most) {
+    if (answered.size() <= most) return;
+    std::vector<Timestamp> times;
+    times.reserve(answered.size());
+    for (const auto& [key, row] : answered)
+        times.push_back(row.at);
+    const auto first_kept = times.end() - static_cast<std::ptrdiff_t>(most);
+    std::ranges::nth_element(times, first_kept);
+    forget_answers_before(*first_kept);
+    if (answered.size() > most) forget_answers_before(*first_kept + Milliseconds(1));
+}
+
+std::size_t SystemState::rows() const {
+    return tasks.size() + tokens.size() + answered.size() + deliveries.size() + mail.size() +
+           chains.size() + children.size();
 }
 
 void SystemState::forget_chains_before(Timestamp time) {
@@ -143,14 +190,9 @@ bool SystemState::is_left(const BootId& boot) const {
 }
 
 SystemSnapshot SystemState::snapshot() const {
-    return {values_of(tasks),
-            values_of(tokens),
-            values_of(answered),
-            values_of(deliveries),
-            boots,
-            values_of(mail),
-            values_of(chains),
-            children};
+    return {SystemSnapshot::kFold, values_of(tasks),      values_of(tokens),
+            values_of(answered),   values_of(deliveries), boots,
+            values_of(mail),       values_of(chains),     children};
 }
 
 }  // namespace rouse

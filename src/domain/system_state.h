@@ -1,7 +1,7 @@
 #pragma once
 
-// What the system log folds to. A snapshot of it is itself a record, so that a boot reads the log
-// from its latest snapshot on and not from the beginning.
+// What the system log folds to. A snapshot of it is kept beside the log, so that a boot reads what
+// came after that and not all of it.
 
 #include <map>
 #include <optional>
@@ -80,8 +80,13 @@ struct ChainRow {
     friend bool operator==(const ChainRow&, const ChainRow&) = default;
 };
 
+// Earlier versions wrote it into the log, as a record.
 struct SystemSnapshot {
     static constexpr std::string_view kKind = "system.snapshot";
+    // Raised with every change of what SystemState::fold makes of a log: a snapshot of another one
+    // says less than the log, or something else.
+    static constexpr std::uint32_t kFold = 1;
+    std::uint32_t fold = kFold;
     std::vector<TaskRow> tasks;
     std::vector<ApiTokenRow> tokens;
     std::vector<AnsweredRow> answered;
@@ -93,10 +98,11 @@ struct SystemSnapshot {
     friend bool operator==(const SystemSnapshot&, const SystemSnapshot&) = default;
     static constexpr auto fields() {
         using S = SystemSnapshot;
-        return std::tuple(field("tasks", &S::tasks), field("tokens", &S::tokens),
-                          field("answered", &S::answered), field("deliveries", &S::deliveries),
-                          field("boots", &S::boots), field("mail", &S::mail),
-                          field("chains", &S::chains), field("children", &S::children));
+        return std::tuple(field("fold", &S::fold), field("tasks", &S::tasks),
+                          field("tokens", &S::tokens), field("answered", &S::answered),
+                          field("deliveries", &S::deliveries), field("boots", &S::boots),
+                          field("mail", &S::mail), field("chains", &S::chains),
+                          field("children", &S::children));
     }
 };
 
@@ -104,7 +110,9 @@ struct SystemState {
     std::map<std::string, TaskRow> tasks;
     std::map<std::string, ApiTokenRow> tokens;
     std::unordered_map<std::string, AnsweredRow> answered;
-    std::map<std::string, DeliveryRow> deliveries;  // not delivered yet
+    std::map<std::string, DeliveryRow> deliveries;    // not delivered yet
+    std::map<std::uint64_t, std::string> to_deliver;  // by their order, those that are not dead
+    std::map<std::uint64_t, std::string> dead;        // of too many the latest
     std::uint64_t last_order = 0;
     // The last boot that went through all that it found, and those since, which died over it.
     std::vector<BootId> boots;
@@ -114,9 +122,14 @@ struct SystemState {
 
     friend bool operator==(const SystemState&, const SystemState&) = default;
 
+    static SystemState of(const SystemSnapshot& snapshot);
+    // Those that were queued after the one with that order, in their order.
+    std::vector<DeliveryRow> deliveries_after(std::uint64_t order) const;
     void fold(const Record& record);
-    // Answers are remembered for a day, and so are chains that nobody stopped.
+    std::size_t rows() const;
+    // Answers are remembered for a day, up to a number, and so are chains that nobody stopped.
     void forget_answers_before(Timestamp time);
+    void forget_answers_beyond(std::size_t most);  // the oldest
     void forget_chains_before(Timestamp time);
 
     // Why a letter of that chain may wake nobody; empty: it may.
@@ -129,6 +142,8 @@ struct SystemState {
 
  private:
     ChainRow& chain(const std::string& id, Timestamp at);
+    void put_delivery(DeliveryRow row);
+    void erase_delivery(const std::string& id);
 };
 
 }  // namespace rouse

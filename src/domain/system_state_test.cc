@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/limits.h"
+
 namespace rouse {
 namespace {
 
@@ -124,6 +126,64 @@ TEST(SystemStateTest, ASnapshotIsTheState) {
     fold(restored, 99, to_record(TaskSaved{"other", "", TaskState::done}));
     fold(restored, 100, to_record(state.snapshot()));
     EXPECT_EQ(restored, state);
+}
+
+TEST(SystemStateTest, OfTooManyAnswersTheLatestAreRemembered) {  // T31
+    SystemState state;
+    for (int i = 0; i < 10; ++i) {
+        RequestAnswered answered;
+        answered.key = std::to_string(i);
+        state.fold(Record{0, from_epoch_ms(1000 + i / 2), to_record(answered)});  // two a moment
+    }
+    state.forget_answers_beyond(10);
+    EXPECT_EQ(state.answered.size(), 10U);
+    state.forget_answers_beyond(6);
+    EXPECT_EQ(state.answered.size(), 6U);
+    EXPECT_FALSE(state.answered.contains("3"));
+    EXPECT_TRUE(state.answered.contains("4"));
+    state.forget_answers_beyond(3);  // those of one moment go together
+    EXPECT_EQ(state.answered.size(), 2U);
+    EXPECT_TRUE(state.answered.contains("9"));
+}
+
+TEST(SystemStateTest, DeliveriesAreFoundByTheirOrder) {
+    SystemState state;
+    for (const char* id : {"msg_a", "msg_b", "msg_c"})
+        fold(state, 1, to_record(queued(id)));
+    const auto ids_after = [&](std::uint64_t order) {
+        std::vector<std::string> ids;
+        for (const DeliveryRow& row : state.deliveries_after(order))
+            ids.push_back(row.webhook.delivery_id);
+        return ids;
+    };
+    using Ids = std::vector<std::string>;
+    EXPECT_EQ(ids_after(0), (Ids{"msg_a", "msg_b", "msg_c"}));
+    EXPECT_EQ(ids_after(state.deliveries.at("msg_b").order), Ids{"msg_c"});
+    fold(state, 2, to_record(WebhookFailed{"msg_a", 1, "no", at(9)}));
+    EXPECT_EQ(ids_after(0).size(), 3U);
+    fold(state, 3, to_record(WebhookFailed{"msg_a", 2, "no", {}}));
+    EXPECT_EQ(ids_after(0), (Ids{"msg_b", "msg_c"}));
+    const std::uint64_t seen = state.last_order;
+    fold(state, 4, to_record(WebhookRevived{"msg_a"}));
+    EXPECT_EQ(ids_after(seen), Ids{"msg_a"});  // as if it were new
+    EXPECT_EQ(state.deliveries.at("msg_a").attempts, 0U);
+    EXPECT_TRUE(state.dead.empty());
+    fold(state, 5, to_record(WebhookDelivered{"msg_b"}));
+    EXPECT_EQ(ids_after(0), (Ids{"msg_c", "msg_a"}));
+    EXPECT_EQ(SystemState::of(state.snapshot()), state);
+}
+
+TEST(SystemStateTest, OfTooManyDeadWebhooksTheLatestAreKept) {
+    SystemState state;
+    for (std::size_t i = 0; i < limits::kWebhooksDead + 2; ++i) {
+        const std::string id = "msg_" + std::to_string(i);
+        state.fold(Record{0, at(1), to_record(queued(id))});
+        state.fold(Record{0, at(1), to_record(WebhookFailed{id, 1, "no", {}})});
+    }
+    EXPECT_EQ(state.dead.size(), limits::kWebhooksDead);
+    EXPECT_EQ(state.deliveries.size(), limits::kWebhooksDead);
+    EXPECT_FALSE(state.deliveries.contains("msg_1"));
+    EXPECT_TRUE(state.deliveries.contains("msg_2"));
 }
 
 }  // namespace

@@ -9,64 +9,94 @@ namespace rouse {
 
 namespace asio = boost::asio;
 
-std::vector<PendingId> ClaimDesk::candidates(const ClaimRequest& request) {
-    const std::shared_ptr<const Catalogue> catalogue = registry_.catalogue();
+class ClaimDesk::AtTheDesk {
+ public:
+    AtTheDesk(std::shared_ptr<Workers> workers, Worker& worker)
+        : workers_(std::move(workers)), worker_(worker) {
+        workers_->push_back(&worker_);
+    }
+    AtTheDesk(const AtTheDesk&) = delete;
+    AtTheDesk& operator=(const AtTheDesk&) = delete;
+    ~AtTheDesk() { std::erase(*workers_, &worker_); }
+
+ private:
+    std::shared_ptr<Workers> workers_;
+    Worker& worker_;
+};
+
+PendingFilter ClaimDesk::filter_of(const ClaimRequest& request) const {
     PendingFilter filter;
     filter.status = PendingStatus::waiting;
-    filter.limit = std::numeric_limits<std::size_t>::max();
-    std::vector<PendingId> found;
-    for (const OpenPending& open : store_->pending(filter)) {
-        if (open.call.waits_for != WaitsFor::external) continue;
-        const bool wanted = request.tools.empty() ||
-                            std::ranges::find(request.tools, open.call.tool) != request.tools.end();
-        const ToolDefinition* tool = catalogue->find_tool(open.call.tool);
-        if (!wanted || (tool != nullptr && tool->settled_by != SettledBy::worker)) continue;
-        if (request.may_see && !request.may_see(open.session)) continue;
-        found.push_back(open.call.pending_id);
+    filter.waits_for = WaitsFor::external;
+    filter.tasks = request.tasks;
+    filter.takes_tool = [catalogue = registry_.catalogue(),
+                         wanted = request.tools](std::string_view name) {
+        const bool is_wanted = wanted.empty() || std::ranges::find(wanted, name) != wanted.end();
+        if (!is_wanted || name.empty()) return false;
+        const ToolDefinition* tool = catalogue->find_tool(std::string(name));
+        return tool == nullptr || tool->settled_by == SettledBy::worker;
+    };
+    return filter;
+}
+
+Task<Result<void>> ClaimDesk::take(const ClaimRequest& request, PendingFilter filter,
+                                   Worker& worker) {
+    constexpr std::size_t kSpare = 8;  // others may be faster with the first ones
+    filter.limit = request.max + kSpare;
+    for (;;) {
+        const std::vector<OpenPending> calls = store_->pending(filter);
+        for (const OpenPending& open : calls) {
+            const PendingId& id = filter.after = open.call.pending_id;
+            const Result<Reply> leased = co_await coordinator_.claim(
+                id, request.worker, request.lease, Coordinator::Claim::fresh);
+            if (leased) worker.claimed.push_back(id);
+            if (!leased && leased.error().kind == ErrorKind::unavailable) co_return leased.error();
+            if (worker.claimed.size() >= request.max) co_return Result<void>();
+        }
+        if (calls.size() < filter.limit) co_return Result<void>();
     }
-    return found;
 }
 
 Task<Result<std::vector<PendingId>>> ClaimDesk::claim(ClaimRequest request) {
-    const auto patience = std::make_shared<asio::steady_timer>(loop_, request.wait);
-    const auto until = patience->expiry();
+    const auto worker = std::make_shared<Worker>(loop_, request.wait);
     // On the loop, where nobody is between looking and waiting.
-    const auto wake = [loop = loop_, patience] {
-        asio::post(loop, [patience] { patience->cancel(); });
+    const auto wake = [loop = loop_, worker] {
+        asio::post(loop, [worker] { worker->called.cancel(); });
     };
     const std::stop_callback woken(request.gone, wake);
-    std::vector<PendingId> claimed;
+    const AtTheDesk here(workers_, *worker);
+    Result<void> taken = co_await take(request, filter_of(request), *worker);
     for (;;) {
-        const std::uint64_t seen = calls_;
-        for (const PendingId& id : candidates(request)) {
-            const Result<Reply> leased =
-                co_await coordinator_.claim(id, request.worker, request.lease);
-            if (leased) claimed.push_back(id);
-            if (!leased && leased.error().kind == ErrorKind::unavailable) co_return leased.error();
-            if (claimed.size() >= request.max) break;
+        if (!taken) co_return taken.error();
+        const bool late = asio::steady_timer::clock_type::now() >= worker->until;
+        if (!worker->claimed.empty() || closed_ || late) break;
+        if (request.gone.stop_requested()) break;
+        if (worker->news.empty()) {
+            worker->called.expires_at(worker->until);
+            (void)co_await worker->called.async_wait(asio::as_tuple(asio::use_awaitable));
         }
-        if (!claimed.empty() || closed_ || asio::steady_timer::clock_type::now() >= until)
-            co_return claimed;
-        // What came while others were faster with the calls above is among the next ones.
-        if (calls_ == seen && !request.gone.stop_requested()) {
-            patience->expires_at(until);
-            waiting_.push_back(patience);
-            (void)co_await patience->async_wait(asio::as_tuple(asio::use_awaitable));
-            std::erase(waiting_, patience);
+        if (request.gone.stop_requested()) break;
+        for (const SessionId& session : std::exchange(worker->news, {})) {
+            PendingFilter filter = filter_of(request);
+            filter.session = session;
+            taken = co_await take(request, std::move(filter), *worker);
+            if (!taken || worker->claimed.size() >= request.max) break;
         }
-        if (request.gone.stop_requested()) co_return claimed;
     }
+    co_return std::move(worker->claimed);
 }
 
 void ClaimDesk::close() {
     closed_ = true;
-    call_waits();
+    for (Worker* worker : *workers_)
+        worker->called.cancel();
 }
 
-void ClaimDesk::call_waits() {
-    ++calls_;
-    for (const auto& timer : waiting_)
-        timer->cancel();
+void ClaimDesk::call_waits(const SessionId& session) {
+    for (Worker* worker : *workers_) {
+        worker->news.push_back(session);
+        worker->called.cancel();
+    }
 }
 
 }  // namespace rouse

@@ -4,7 +4,6 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <cstdint>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -20,8 +19,8 @@ struct ClaimRequest {
     std::size_t max = 1;
     Milliseconds lease{};
     Milliseconds wait{};
-    std::function<bool(const SessionId&)> may_see = {};
-    std::stop_token gone = {};  // whoever asks has hung up
+    std::vector<std::string> tasks = {};  // of sessions of these; empty: of all
+    std::stop_token gone = {};            // whoever asks has hung up
 };
 
 class ClaimDesk final {
@@ -40,18 +39,33 @@ class ClaimDesk final {
     // Nobody waits any longer.
     void close();
 
-    // There may be something new.
-    void call_waits();
+    // A call of that session may wait for somebody now.
+    void call_waits(const SessionId& session);
 
  private:
-    std::vector<PendingId> candidates(const ClaimRequest& request);
+    // A worker that looks for calls. What comes up meanwhile it is told, so that it looks through
+    // all that waits once, and at what is new after that.
+    struct Worker {
+        Worker(const boost::asio::any_io_executor& loop, Milliseconds patience)
+            : called(loop, patience), until(called.expiry()) {}
+        boost::asio::steady_timer called;
+        boost::asio::steady_timer::time_point until;
+        std::vector<SessionId> news;
+        std::vector<PendingId> claimed;
+    };
+    class AtTheDesk;
+
+    PendingFilter filter_of(const ClaimRequest& request) const;
+    // Until the worker has as many as it wants; the error of a store that takes nothing.
+    Task<Result<void>> take(const ClaimRequest& request, PendingFilter filter, Worker& worker);
 
     std::shared_ptr<Store> store_;
     Coordinator& coordinator_;
     Registry& registry_;
     boost::asio::any_io_executor loop_;
-    std::vector<std::shared_ptr<boost::asio::steady_timer>> waiting_;
-    std::uint64_t calls_ = 0;  // of call_waits()
+    // Shared with those who are there: some may leave after the desk is gone.
+    using Workers = std::vector<Worker*>;
+    std::shared_ptr<Workers> workers_ = std::make_shared<Workers>();
     bool closed_ = false;
 };
 

@@ -87,7 +87,10 @@ class Coordinator final {
     Task<Result<Reply>> settle(PendingId id, Settlement settlement, Note note);
     Task<Result<Reply>> decide(PendingId id, Decision decision, Note note);
     Task<Result<Reply>> progress(PendingId id, Progress progress);
-    Task<Result<Reply>> claim(PendingId id, std::string worker, Milliseconds lease);
+    // `fresh`: only a call that waits, not one that the same worker has already.
+    enum class Claim : std::uint8_t { fresh, again };
+    Task<Result<Reply>> claim(PendingId id, std::string worker, Milliseconds lease,
+                              Claim which = Claim::again);
     Task<Result<Reply>> release(PendingId id, std::string worker);
 
     // Removes what has been idle for so long.

@@ -42,9 +42,9 @@ Task<void> Coordinator::remove_finished(Milliseconds after) {
     filter.status = SessionStatus::idle;
     filter.boot = parts_.boot;
     filter.now = now();
+    filter.updated_before = now() - after;
     filter.limit = std::numeric_limits<std::size_t>::max();
     for (const SessionSummary& session : parts_.store->list(filter)) {
-        if (session.updated_at + after > now()) continue;
         const Result<Reply> removed = co_await remove(session.id);
         if (removed || removed.error().reason == "session_gone") continue;
         parts_.env.log.warn("retention.failed",

@@ -16,7 +16,7 @@ Error unknown_pending_id() {
             "Unknown pending ID: no call waits under it, and none ever did"};
 }
 
-Error as_pending_error(Error error) {
+Error as_pending_error(const Error& error) {
     return error.reason == "unknown_session" ? unknown_pending_id() : error;
 }
 
@@ -159,10 +159,16 @@ Task<Result<Reply>> Coordinator::progress(PendingId id, Progress progress) {
     co_return answer;
 }
 
-Task<Result<Reply>> Coordinator::claim(PendingId id, std::string worker, Milliseconds lease) {
+Task<Result<Reply>> Coordinator::claim(PendingId id, std::string worker, Milliseconds lease,
+                                       Claim which) {
     const Result<SessionId> session = session_of(id);
     if (!session) co_return unknown_pending_id();
-    const Plan plan = [this, id, worker, lease](const SessionState& state) -> Result<Change> {
+    const Plan plan = [this, id, worker, lease,
+                       which](const SessionState& state) -> Result<Change> {
+        const PendingCall* call = state.find_pending(id);
+        if (which == Claim::fresh && call != nullptr && call->status != PendingStatus::waiting) {
+            return Error(ErrorKind::conflict, "lease_held", "somebody was faster with this call");
+        }
         Result<Records> records = plan_claim(state, id, worker, now() + lease, now());
         if (!records) return records.error();
         Change change;

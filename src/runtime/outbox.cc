@@ -4,6 +4,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <utility>
 
 #include "base/digest.h"
 #include "base/encoding.h"
@@ -21,20 +22,9 @@ using std::chrono::seconds;
 // Behind each failed attempt; about three days in all.
 constexpr Milliseconds kSchedule[] = {seconds(5), minutes(5), minutes(30), hours(2), hours(5),
                                       hours(10),  hours(14),  hours(20),   hours(24)};
-constexpr std::size_t kAtOnce = 16;
 constexpr std::chrono::seconds kLookAgain{1};
 constexpr Milliseconds kSendAgain = seconds(30);  // what was sent and could not be noted
 constexpr int kGone = 410;
-
-// Those that are not dead.
-std::vector<const DeliveryRow*> in_order(const SystemState& state) {
-    std::vector<const DeliveryRow*> rows;
-    for (const auto& [id, row] : state.deliveries) {
-        if (!row.dead) rows.push_back(&row);
-    }
-    std::ranges::sort(rows, {}, &DeliveryRow::order);
-    return rows;
-}
 
 }  // namespace
 
@@ -55,7 +45,8 @@ Outbox::Outbox(Env env, SystemLog& system, asio::any_io_executor loop, Send send
       loop_(std::move(loop)),
       send_(std::move(send)),
       secret_(std::move(secret)),
-      timer_(loop_) {}
+      timer_(loop_),
+      give_up_again_(loop_) {}
 
 void Outbox::wake() {
     timer_.cancel();
@@ -64,6 +55,7 @@ void Outbox::wake() {
 void Outbox::stop() {
     stopped_ = true;
     timer_.cancel();
+    give_up_again_.cancel();
 }
 
 void Outbox::start() {
@@ -72,57 +64,66 @@ void Outbox::start() {
     });
 }
 
-// First attempts go in the order of the events, per session and endpoint; a failed one is tried
-// again on its own and holds nothing back.
-std::vector<DeliveryRow> Outbox::take_due() {
-    const Timestamp now = env_.clock.now();
-    std::erase_if(not_noted_, [&](const auto& one) { return one.second <= now; });
-    return system_.ask([&](const SystemState& state) {
-        std::vector<DeliveryRow> due;
-        std::set<std::pair<SessionId, std::string>> first_waits;
-        for (const DeliveryRow* one : in_order(state)) {
-            const DeliveryRow& row = *one;
-            const std::string& id = row.webhook.delivery_id;
-            if (in_flight_.size() + due.size() >= kAtOnce) break;
-            const bool waits = in_flight_.contains(id) || not_noted_.contains(id);
-            if (row.attempts == 0) {
-                const bool is_first =
-                    first_waits.emplace(row.webhook.session_id, row.webhook.url).second;
-                if (is_first && !waits) due.push_back(row);
-            } else if (row.next_at && *row.next_at <= now && !waits) {
-                due.push_back(row);
-            }
-        }
-        return due;
-    });
+void Outbox::take_new() {
+    const std::vector<DeliveryRow> rows =
+        system_.ask([&](const SystemState& state) { return state.deliveries_after(seen_); });
+    for (const DeliveryRow& row : rows) {
+        seen_ = row.order;
+        if (queue_.add(row, from_)) continue;
+        WebhookFailed failed;
+        failed.delivery_id = row.webhook.delivery_id;
+        failed.attempts = row.attempts;
+        failed.error = "too many others wait for this endpoint";
+        too_many_.push_back(to_record(failed));
+    }
+    from_ = WebhookQueue::From::now;
+    if (too_many_.empty() || std::exchange(giving_up_, true)) return;
+    asio::co_spawn(loop_, give_up_too_many(),
+                   [this](const std::exception_ptr&) { giving_up_ = false; });
 }
 
-std::optional<Timestamp> Outbox::next_due() const {
-    return system_.ask([&](const SystemState& state) {
-        std::optional<Timestamp> next;
-        for (const auto& [id, at] : not_noted_) {
-            if (!next || at < *next) next = at;
+Task<void> Outbox::give_up_too_many() {
+    constexpr std::size_t kInACommit = 1000;
+    while (!too_many_.empty() && !stopped_) {
+        const std::size_t some = std::min(too_many_.size(), kInACommit);
+        Records records(too_many_.begin(), too_many_.begin() + static_cast<std::ptrdiff_t>(some));
+        const Result<void> noted = co_await system_.append_all(std::move(records));
+        if (noted) {
+            too_many_.erase(too_many_.begin(),
+                            too_many_.begin() + static_cast<std::ptrdiff_t>(some));
+            env_.log.error("webhook.too_many", {{"given_up", some}});
+            continue;
         }
-        for (const auto& [id, row] : state.deliveries) {
-            if (row.dead || !row.next_at || in_flight_.contains(id)) continue;
-            if (!next || *row.next_at < *next) next = row.next_at;
+        give_up_again_.expires_after(kSendAgain);
+        (void)co_await give_up_again_.async_wait(asio::as_tuple(asio::use_awaitable));
+    }
+}
+
+void Outbox::start_next() {
+    while (std::optional<WebhookQueue::Webhook> next = queue_.take(env_.clock.now())) {
+        const WebhookQueue::Webhook webhook = *std::move(next);
+        DeliveryRow row = system_.ask([&](const SystemState& state) {
+            const auto found = state.deliveries.find(webhook.id);
+            return found == state.deliveries.end() ? DeliveryRow() : found->second;
+        });
+        if (row.webhook.delivery_id.empty()) {
+            queue_.done(webhook);
+            continue;
         }
-        return next;
-    });
+        asio::co_spawn(loop_, deliver(webhook, std::move(row)),
+                       [this, webhook](const std::exception_ptr& thrown) {
+                           queue_.done(webhook);
+                           if (thrown) queue_.add_again(webhook, env_.clock.now() + kSendAgain);
+                           timer_.cancel();
+                       });
+    }
 }
 
 Task<void> Outbox::run() {
     while (!stopped_) {
-        for (DeliveryRow& row : take_due()) {
-            const std::string id = row.webhook.delivery_id;
-            in_flight_.insert(id);
-            asio::co_spawn(loop_, deliver(std::move(row)), [this, id](const std::exception_ptr&) {
-                in_flight_.erase(id);
-                timer_.cancel();
-            });
-        }
-        const std::optional<Timestamp> next = next_due();
-        if (next) {
+        take_new();
+        start_next();
+        if (const std::optional<Timestamp> next = queue_.next_due()) {
             const Milliseconds left = std::max(Milliseconds(0), *next - env_.clock.now());
             timer_.expires_after(std::min<Milliseconds>(left, kLookAgain));
         } else {
@@ -132,7 +133,7 @@ Task<void> Outbox::run() {
     }
 }
 
-Task<void> Outbox::deliver(DeliveryRow row) {
+Task<void> Outbox::deliver(WebhookQueue::Webhook one, DeliveryRow row) {
     const WebhookQueued& webhook = row.webhook;
     const std::string at = std::to_string(to_epoch_ms(env_.clock.now()) / 1000);
     WebhookPost post;
@@ -151,7 +152,8 @@ Task<void> Outbox::deliver(DeliveryRow row) {
     const Result<int> answered = co_await send_(std::move(post));
     if (answered && *answered >= 200 && *answered < 300) {
         RecordBody delivered = to_record(WebhookDelivered{webhook.delivery_id});
-        co_await note(webhook.delivery_id, std::move(delivered));
+        const bool noted = co_await note(webhook.delivery_id, std::move(delivered));
+        if (!noted) queue_.add_again(std::move(one), env_.clock.now() + kSendAgain);
         co_return;
     }
     WebhookFailed failed;
@@ -159,7 +161,7 @@ Task<void> Outbox::deliver(DeliveryRow row) {
     failed.attempts = row.attempts + 1;
     failed.error =
         answered ? "answered with status " + std::to_string(*answered) : answered.error().message;
-    const bool gone = answered && *answered == kGone;
+    const bool gone = (answered && *answered == kGone) || queue_.too_many_failed(webhook.url);
     if (!gone && failed.attempts <= std::size(kSchedule)) {
         failed.next_at = env_.clock.now() + kSchedule[failed.attempts - 1];
     }
@@ -167,15 +169,19 @@ Task<void> Outbox::deliver(DeliveryRow row) {
         "webhook.failed",
         {{"webhook", webhook.delivery_id}, {"attempts", failed.attempts}, {"error", failed.error}});
     RecordBody record = to_record(failed);
-    co_await note(webhook.delivery_id, std::move(record));
+    const bool noted = co_await note(webhook.delivery_id, std::move(record));
+    const std::optional<Timestamp> next =
+        noted ? failed.next_at : std::optional(env_.clock.now() + kSendAgain);
+    if (next) queue_.add_again(std::move(one), *next);
 }
 
 // While the log cannot be told how it went, the delivery looks as if it had never been tried.
-Task<void> Outbox::note(std::string id, RecordBody how) {
+Task<bool> Outbox::note(std::string id, RecordBody how) {
     const Result<void> noted = co_await system_.append(std::move(how));
-    if (noted) co_return;
-    env_.log.warn("webhook.not_noted", {{"webhook", id}, {"error", noted.error().message}});
-    not_noted_[id] = env_.clock.now() + kSendAgain;
+    if (!noted) {
+        env_.log.warn("webhook.not_noted", {{"webhook", id}, {"error", noted.error().message}});
+    }
+    co_return noted.has_value();
 }
 
 }  // namespace rouse

@@ -5,16 +5,16 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <deque>
 #include <functional>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/env.h"
 #include "runtime/system_log.h"
+#include "runtime/webhook_queue.h"
 
 namespace rouse {
 
@@ -38,10 +38,13 @@ class Outbox final {
 
  private:
     Task<void> run();
-    Task<void> deliver(DeliveryRow row);
-    Task<void> note(std::string id, RecordBody how);
-    std::vector<DeliveryRow> take_due();
-    std::optional<Timestamp> next_due() const;
+    void take_new();
+    void start_next();
+    Task<void> deliver(WebhookQueue::Webhook webhook, DeliveryRow row);
+    // The log says how it went. False: it could not be told.
+    Task<bool> note(std::string id, RecordBody how);
+    // Notes in the log that they were given up, until it has taken all.
+    Task<void> give_up_too_many();
 
     Env env_;
     SystemLog& system_;
@@ -49,8 +52,12 @@ class Outbox final {
     Send send_;
     Secret secret_;
     boost::asio::steady_timer timer_;
-    std::set<std::string> in_flight_;
-    std::map<std::string, Timestamp> not_noted_;  // sent, and when they may be sent again
+    WebhookQueue queue_;
+    std::uint64_t seen_ = 0;  // the order of the last one in the queue
+    WebhookQueue::From from_ = WebhookQueue::From::earlier;  // until all that were left are taken
+    std::deque<RecordBody> too_many_;
+    boost::asio::steady_timer give_up_again_;
+    bool giving_up_ = false;
     bool stopped_ = false;
 };
 

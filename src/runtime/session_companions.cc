@@ -360,7 +360,7 @@ Companions::Then SessionCompanions::finish(Work& work) {
 void SessionCompanions::follow(const Followed& followed) {
     system_.fold(followed.system);
     if (followed.due_changes && effects_.due) effects_.due(followed.session, followed.due);
-    if (followed.waits && effects_.call_waits) effects_.call_waits();
+    if (followed.waits && effects_.call_waits) effects_.call_waits(followed.session);
     if (followed.webhook && effects_.webhook_queued) effects_.webhook_queued();
     for (const PendingId& id : followed.closed) {
         if (effects_.call_closed) effects_.call_closed(id);

@@ -31,7 +31,7 @@ struct CommitEffects {
     std::function<void(const SessionId&)> drive;
     std::function<void(const SessionId&, std::optional<Timestamp>)> due;
     std::function<void()> webhook_queued;
-    std::function<void()> call_waits;                   // somebody may claim it
+    std::function<void(const SessionId&)> call_waits;   // somebody may claim it
     std::function<void(const PendingId&)> call_closed;  // nobody wants its result any more
     // The children that it asked have nobody to answer.
     std::function<void(const SessionId& parent, const RunId& run)> run_given_up;

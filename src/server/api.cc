@@ -366,6 +366,33 @@ Result<Transcript> Api::transcript(const SessionId& id) const {
     return transcript;
 }
 
+// A session may be long, and what somebody waits for stands near its end.
+Result<Transcript> Api::transcript_with(const SessionId& id,
+                                        const std::vector<PendingId>& calls) const {
+    const Result<Seq> last = parts_.store->last_seq(id);
+    if (!last) return last.error();
+    constexpr Seq kFirstLook = 64;
+    for (Seq back = kFirstLook;; back *= 4) {
+        const Seq from = *last > back ? *last - back + 1 : 1;
+        const Result<std::vector<Record>> records = read_records(*parts_.store, id, from);
+        if (!records) return records.error();
+        Transcript end;
+        for (const Record& record : *records)
+            end.fold(record);
+        const bool has_all = std::ranges::all_of(
+            calls, [&](const PendingId& call) { return find_part(end, call) != nullptr; });
+        if (has_all || from == 1) return end;
+    }
+}
+
+Result<Transcript> Api::transcript_of_open_calls(const SessionState& state) const {
+    std::vector<PendingId> open;
+    for (const PendingCall& call : state.pending) {
+        if (is_open(call.status)) open.push_back(call.pending_id);
+    }
+    return transcript_with(state.id, open);
+}
+
 std::pair<SessionState, Transcript> Api::readable_part(const SessionId& id) const {
     std::pair<SessionState, Transcript> readable;
     const Result<std::vector<Record>> records = read_records(*parts_.store, id);
@@ -447,7 +474,7 @@ Response Api::session_response(Request& request, int status, const SessionId& id
     OpenInputs inputs;
     if (report && report->suspension) inputs = open_inputs(*report->suspension);
     if ((*state)->open_calls() > inputs.size()) {
-        const Result<Transcript> said = transcript(id);
+        const Result<Transcript> said = transcript_of_open_calls(**state);
         if (!said) return fail(request, said.error());
         inputs = open_inputs(**state, *said);
     }

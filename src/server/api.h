@@ -145,6 +145,10 @@ class Api final {
     Result<std::shared_ptr<const SessionState>> find_session(const Request& request,
                                                              const SessionId& id) const;
     Result<Transcript> transcript(const SessionId& id) const;
+    // As much of its end as says what these calls were asked for.
+    Result<Transcript> transcript_with(const SessionId& id,
+                                       const std::vector<PendingId>& calls) const;
+    Result<Transcript> transcript_of_open_calls(const SessionState& state) const;
     // Of a damaged session, what comes before the damage.
     std::pair<SessionState, Transcript> readable_part(const SessionId& id) const;
     std::optional<Damage> damage_of(const SessionId& id) const;

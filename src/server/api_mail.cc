@@ -88,6 +88,7 @@ Task<Response> Api::list_aliases(Request& request) {
     SessionFilter filter;
     filter.limit = std::numeric_limits<std::size_t>::max();
     filter.task_id = request.query_value("task_id");
+    filter.has_alias = true;
     if (const auto cursor = request.query_value("cursor")) {
         const Result<SessionId> before = parse_session_id(*cursor);
         if (!before) co_return fail(request, foreign_cursor());
@@ -97,7 +98,7 @@ Task<Response> Api::list_aliases(Request& request) {
     std::string next;
     std::string last;
     for (const SessionSummary& session : parts_.store->list(filter)) {
-        if (session.alias.empty() || !request.principal.sees_task(session.task_id)) continue;
+        if (!request.principal.sees_task(session.task_id)) continue;
         if (items.size() == *limit) {
             next = last;
             break;

@@ -272,7 +272,7 @@ Task<Response> Api::get_pending(Request& request) {
     const PendingId id(request.path_parameters.at(0));
     const Result<FoundCall> found = find_call(request, id);
     if (!found) co_return fail(request, found.error());
-    const Result<Transcript> said = transcript(found->session);
+    const Result<Transcript> said = transcript_with(found->session, {id});
     if (!said) co_return fail(request, said.error());
     JsonObject out;
     out.raw("pending", call_json(request, found->session, found->call, find_part(*said, id)));
@@ -298,11 +298,12 @@ Task<Response> Api::list_async_tools(Request& request) {
 }
 
 Task<Response> Api::recovery_status(Request& request) {
-    (void)request;
     const BootReport& boot = boot_;
     std::vector<std::string> aside;
-    for (const SessionId& id : boot.set_aside)
+    for (const SessionId& id : boot.set_aside) {
+        if (!request.principal.sees_task(parts_.store->task_of(id))) continue;
         aside.push_back(to_json_string(id.text()));
+    }
     JsonObject out;
     out.text("bootID", boot.boot.text()).number("startedAt", to_epoch_ms(boot.started_at));
     out.number("durationMs", boot.took.count());
@@ -331,12 +332,7 @@ Task<Response> Api::claim_any(Request& request) {
     claim.max = static_cast<std::size_t>(most);
     claim.lease = *lease;
     claim.wait = wait->value_or(Milliseconds(0));
-    if (!request.principal.tasks.empty()) {
-        claim.may_see = [this, principal = request.principal](const SessionId& id) {
-            const auto state = parts_.store->load(id);
-            return state && principal.sees_task((*state)->task_id);
-        };
-    }
+    claim.tasks = request.principal.tasks;
     if (claim.wait > Milliseconds(0)) claim.gone = request.watch_client();
     const std::stop_token gone = claim.gone;
     Task<Result<std::vector<PendingId>>> asked = parts_.claims.claim(std::move(claim));
@@ -346,7 +342,7 @@ Task<Response> Api::claim_any(Request& request) {
     for (const PendingId& id : *claimed) {
         const Result<FoundCall> found = find_call(request, id);
         if (!found) continue;
-        const Result<Transcript> said = transcript(found->session);
+        const Result<Transcript> said = transcript_with(found->session, {id});
         if (!said) continue;
         items.push_back(call_json(request, found->session, found->call, find_part(*said, id)));
     }

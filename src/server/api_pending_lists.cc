@@ -56,7 +56,7 @@ Api::CallPage Api::list_open(const Request& request, PendingFilter filter) const
         if (call == nullptr) continue;
         if (one.session != read) {
             read = one.session;
-            said = transcript(read);
+            said = transcript_of_open_calls(**state);
             parts = said ? call_parts(*said) : CallParts();
         }
         if (!said) continue;
@@ -84,7 +84,7 @@ void Api::add_settled(const Request& request, const PendingFilter& filter, const
     std::optional<CallParts> parts;
     for (; call != calls.end() && page.calls.size() <= filter.limit; ++call) {
         if (call->status != *filter.status) continue;
-        if (filter.tool && *filter.tool != call->tool) continue;
+        if (filter.takes_tool && !filter.takes_tool(call->tool)) continue;
         if (!parts) {
             for (const Record& record : *log)
                 said.fold(record);
@@ -153,7 +153,9 @@ Task<Response> Api::list_pending(Request& request) {
     PendingFilter filter;
     filter.limit = *limit;
     if (const auto session = request.query_value("sessionID")) filter.session = SessionId(*session);
-    filter.tool = request.query_value("tool");
+    if (const auto tool = request.query_value("tool")) {
+        filter.takes_tool = [wanted = *tool](std::string_view name) { return name == wanted; };
+    }
     if (const auto status = request.query_value("status")) {
         filter.status = parse_enum<PendingStatus>(*status);
         if (!filter.status) {
@@ -166,7 +168,7 @@ Task<Response> Api::list_pending(Request& request) {
     if (cursor && !session_of(PendingId(*cursor)) && !(settled && parse_session_id(*cursor))) {
         co_return fail(request, foreign_cursor());
     }
-    if (cursor) filter.after = PendingId(*cursor + "~");  // behind all that begin like it
+    if (cursor) filter.after = PendingId(*cursor);
     const CallPage page = settled ? list_settled(request, filter, cursor.value_or(""))
                                   : list_open(request, std::move(filter));
     std::vector<std::string> items;

@@ -357,62 +357,48 @@ Task<Response> Api::list_waits(Request& request) {
     if (!limit) co_return fail(request, limit.error());
     const std::optional<std::string> kind = request.query_value("kind");
     if (kind == "chain") co_return list_chains(request);
-    if (kind && !parse_enum<WaitKind>(*kind)) {
+    WaitFilter filter;
+    if (kind) filter.kind = parse_enum<WaitKind>(*kind);
+    if (kind && !filter.kind) {
         co_return fail(request, invalid_request("kind is one of external, person, timer, child, "
                                                 "message, tool_result, user_input, chain"));
     }
-    struct Row {
-        Timestamp deadline;
-        SessionId id;
-        auto operator<=>(const Row&) const = default;
-    };
-    std::vector<Row> rows;
-    const Timestamp kNever = Timestamp::max();
-    parts_.store->visit_active([&](const SessionSummary& session) {
-        if (session.run.phase != RunPhase::parked || !session.wait_kind) return;
-        if (kind && to_string(*session.wait_kind) != *kind) return;
-        if (const auto task = request.query_value("task_id"); task && *task != session.task_id) {
-            return;
-        }
-        if (const auto agent = request.query_value("agent"); agent && *agent != session.agent) {
-            return;
-        }
-        if (!request.principal.sees_task(session.task_id)) return;
-        rows.push_back({session.run.deadline_at.value_or(kNever), session.id});
-    });
-    std::ranges::sort(rows);
-    auto first = rows.begin();
-    if (const auto cursor = request.query_value("cursor")) {
+    filter.task_id = request.query_value("task_id");
+    filter.agent = request.query_value("agent");
+    filter.tasks = request.principal.tasks;
+    const std::optional<std::string> cursor = request.query_value("cursor");
+    if (cursor) {
         const std::size_t at = cursor->find('.');
         const std::optional<std::int64_t> ms = read_json_int(cursor->substr(0, at));
         if (!ms || at == std::string::npos) {
             co_return fail(request, foreign_cursor());
         }
-        const Row after{from_epoch_ms(*ms), SessionId(cursor->substr(at + 1))};
-        first = std::ranges::upper_bound(rows, after);
+        filter.after = WaitPosition{from_epoch_ms(*ms), SessionId(cursor->substr(at + 1))};
     }
     std::vector<std::string> items;
-    std::string next;
-    const bool all = !kind && !request.query_value("task_id") && !request.query_value("agent");
-    if (all && !request.query_value("cursor")) {
+    const bool all = !kind && !filter.task_id && !filter.agent;
+    if (all && !cursor) {
         for (const auto& [id, chain] : stopped_chains(request))
             items.push_back(chain);
     }
-    for (; first != rows.end(); ++first) {
-        if (items.size() >= *limit && first != rows.begin()) {
-            const Row& last = *std::prev(first);
-            next = std::to_string(to_epoch_ms(last.deadline)) + "." + last.id.text();
-            break;
-        }
-        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(first->id);
+    // Chains come on top of the page, and do not take the place of the last wait.
+    filter.limit = *limit > items.size() ? *limit - items.size() : 1;
+    const std::size_t page = filter.limit++;
+    std::vector<SessionSummary> waits = parts_.store->waits(filter);
+    std::string next;
+    if (waits.size() > page) {
+        waits.resize(page);
+        const WaitPosition last = wait_position(waits.back());
+        next = std::to_string(to_epoch_ms(last.deadline)) + "." + last.id.text();
+    }
+    for (const SessionSummary& one : waits) {
+        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(one.id);
         if (!state || !(*state)->is_parked()) continue;
-        const Result<Transcript> said = transcript(first->id);
+        const Result<Transcript> said = transcript_of_open_calls(**state);
         if (!said) continue;
         items.push_back(wait_json(**state, open_inputs(**state, *said), viewer(request)));
     }
-    JsonObject out;
-    out.raw("items", json_list(items)).text_or_null("next_cursor", next);
-    co_return json_response(200, out.done());
+    co_return list_response(items, next);
 }
 
 // ---- streams --------------------------------------------------------------------------------

@@ -252,9 +252,8 @@ bool Api::sees_webhook(const Request& request, const DeliveryRow& row) const {
 Task<Response> Api::list_dead_webhooks(Request& request) {
     std::map<std::string, DeliveryRow> rows = parts_.system.ask([](const SystemState& state) {
         std::map<std::string, DeliveryRow> found;
-        for (const auto& [id, row] : state.deliveries) {
-            if (row.dead) found.emplace(id, row);
-        }
+        for (const auto& [order, id] : state.dead)
+            found.emplace(id, state.deliveries.at(id));
         return found;
     });
     std::erase_if(rows, [&](const auto& row) { return !sees_webhook(request, row.second); });
@@ -323,14 +322,12 @@ Task<Response> Api::get_metrics(Request& request) {
     gauges.damaged = health.damaged.size();
     gauges.accepting = health.accepting;
     const Timestamp now = parts_.env.clock.now();
-    parts_.store->visit_active([&](const SessionSummary& session) {
-        if (session.run.phase != RunPhase::parked || !session.wait_kind) return;
-        const std::string kind(to_string(*session.wait_kind));
-        ++gauges.waits[kind];
-        const double age = std::chrono::duration<double>(now - session.updated_at).count();
-        double& oldest = gauges.oldest_wait_seconds[kind];
-        oldest = std::max(oldest, age);
-    });
+    for (const auto& [kind, count] : parts_.store->count_waits()) {
+        const std::string name(to_string(kind));
+        gauges.waits[name] = count.waits;
+        gauges.oldest_wait_seconds[name] =
+            std::chrono::duration<double>(std::max(now, count.oldest) - count.oldest).count();
+    }
     Response response;
     response.content_type = "text/plain; version=0.0.4";
     response.body = parts_.metrics.render(gauges);

@@ -25,6 +25,16 @@ Body::Body(std::string_view text, std::string at) : at_(std::move(at)) {
     text_ = *std::move(parsed);
     if (!split_object(text_.text(), members_)) {
         problem_ = invalid_request("expected a JSON object", at_);
+        return;
+    }
+    // Which of two is meant? Others may read it the other way. No body of ours has so many members
+    // that it would pay to look further.
+    constexpr std::size_t kMembers = 64;
+    for (std::size_t i = 1; i < std::min(members_.size(), kMembers); ++i) {
+        const auto end = members_.begin() + static_cast<std::ptrdiff_t>(i);
+        const bool again =
+            std::ranges::find(members_.begin(), end, end->key, &JsonMember::key) != end;
+        if (again) complain(end->key, "is there twice");
     }
 }
 

@@ -44,6 +44,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadBody{"WrongType", R"({"a":1,"result":{"content":""}})", "/a"},
         BadBody{"WrongNumber", R"({"a":"","n":1.5,"result":{"content":""}})", "/n"},
         BadBody{"Unknown", R"({"a":"","b":1,"result":{"content":""}})", "/b"},
+        BadBody{"Twice", R"({"a":"","result":{"content":""},"a":""})", "/a"},
+        BadBody{"TwiceInside", R"({"a":"","result":{"content":"","content":"x"}})",
+                "/result/content"},
         BadBody{"Inside", R"({"a":"","result":{"title":"","output":1}})", "/result/output"},
         BadBody{"UnknownInside", R"({"a":"","result":{"content":"","x":1}})", "/result/x"}),
     [](const auto& test) { return test.param.name; });

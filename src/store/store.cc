@@ -56,6 +56,8 @@ bool matches(const SessionFilter& filter, const SessionSummary& session) {
     if (filter.suspended && *filter.suspended != (session.run.phase == RunPhase::parked)) {
         return false;
     }
+    if (filter.has_alias && session.alias.empty()) return false;
+    if (filter.updated_before && session.updated_at >= *filter.updated_before) return false;
     if (!filter.status) return true;
     const Timestamp now = std::max(filter.now, session.updated_at);
     return project_status(session.run, filter.boot, now) == *filter.status;
@@ -69,11 +71,30 @@ bool matches(const PendingFilter& filter, const SessionSummary& session,
         return false;
     }
     if (filter.status && *filter.status != call.status) return false;
-    if (filter.tool && *filter.tool != call.tool) return false;
+    if (filter.waits_for && *filter.waits_for != call.waits_for) return false;
+    if (filter.takes_tool && !filter.takes_tool(call.tool)) return false;
     if (filter.expires_by && (!call.expires_at || *call.expires_at > *filter.expires_by)) {
         return false;
     }
-    return filter.after.empty() || filter.after < call.pending_id;
+    if (filter.after.empty()) return true;
+    const Result<SessionId> last = session_of(filter.after);
+    if (last && *last != session.id) return *last < session.id;
+    return filter.after < call.pending_id &&
+           !call.pending_id.text().starts_with(filter.after.text());
+}
+
+bool matches(const WaitFilter& filter, const SessionSummary& session) {
+    if (session.run.phase != RunPhase::parked || !session.wait_kind) return false;
+    if (filter.kind && *filter.kind != *session.wait_kind) return false;
+    if (filter.task_id && *filter.task_id != session.task_id) return false;
+    if (filter.agent && *filter.agent != session.agent) return false;
+    const bool is_seen = filter.tasks.empty() ||
+                         std::ranges::find(filter.tasks, session.task_id) != filter.tasks.end();
+    return is_seen && (!filter.after || *filter.after < wait_position(session));
+}
+
+WaitPosition wait_position(const SessionSummary& session) {
+    return {session.run.deadline_at.value_or(Timestamp::max()), session.id};
 }
 
 }  // namespace rouse

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,6 +74,8 @@ struct SessionFilter {
     std::optional<std::string> alias;
     std::optional<std::string> external_id;
     std::optional<SessionId> parent;
+    bool has_alias = false;                   // only those with one
+    std::optional<Timestamp> updated_before;  // only those at rest since then
     BootId boot;
     Timestamp now{};
     SessionId before;  // only ids that sort before this one: the next page
@@ -80,13 +83,40 @@ struct SessionFilter {
 };
 
 struct PendingFilter {
+    using TakesTool = std::function<bool(std::string_view tool)>;
+
     std::optional<SessionId> session;
     std::optional<PendingStatus> status;
-    std::optional<std::string> tool;
+    std::optional<WaitsFor> waits_for;
+    TakesTool takes_tool = {};  // absent: takes all. Quicker if it does not take "".
     std::optional<Timestamp> expires_by;
     std::vector<std::string> tasks;  // of sessions of these; empty: of all
-    PendingId after;                 // only ids that sort behind this one
+    // Only calls that come behind this one. The beginning of an id, as far as it tells the session,
+    // stands for all that begin like it.
+    PendingId after;
     std::size_t limit = 1000;
+};
+
+// A place in the list of waits.
+struct WaitPosition {
+    Timestamp deadline = Timestamp::max();
+    SessionId id;
+    friend auto operator<=>(const WaitPosition&, const WaitPosition&) = default;
+};
+
+struct WaitFilter {
+    std::optional<WaitKind> kind;
+    std::optional<std::string> task_id;
+    std::optional<std::string> agent;
+    std::vector<std::string> tasks;     // of sessions of these; empty: of all
+    std::optional<WaitPosition> after;  // only those that come behind it
+    std::size_t limit = 50;
+};
+
+struct WaitCount {
+    std::size_t waits = 0;
+    Timestamp oldest = Timestamp::max();  // when the one that waits longest began to
+    friend bool operator==(const WaitCount&, const WaitCount&) = default;
 };
 
 struct OpenPending {
@@ -116,6 +146,12 @@ struct StoreHealth {
     bool full = false;
     std::string problem;  // for people, when it does not accept
     std::vector<std::pair<SessionId, Damage>> damaged;
+};
+
+// What the system log folds to, as whoever folds it wrote it down for the next boot.
+struct SystemView {
+    Seq last_seq = 0;  // the last record that is in it
+    RawJson state;
 };
 
 class Store {
@@ -172,7 +208,11 @@ class Store {
                                                   std::size_t limit) = 0;
 
     virtual std::vector<SessionSummary> list(const SessionFilter& filter) = 0;  // newest first
-    virtual std::vector<OpenPending> pending(const PendingFilter& filter) = 0;  // by pending id
+    // By session, then by pending id.
+    virtual std::vector<OpenPending> pending(const PendingFilter& filter) = 0;
+    // Sessions that wait, the earliest deadline first, those without one at the end.
+    virtual std::vector<SessionSummary> waits(const WaitFilter& filter) = 0;
+    virtual std::map<WaitKind, WaitCount> count_waits() = 0;
 
     // Every session with an open run, in no particular order. The store is locked meanwhile: do not
     // call it from `visit`.
@@ -181,6 +221,11 @@ class Store {
     // Commits behind `after`, in their order.
     //   precondition  cursor_too_old: no longer kept; cursor_ahead: nothing was committed there yet
     virtual Result<std::vector<CommittedLines>> read_commits(Cursor after, std::size_t limit) = 0;
+
+    // A cache, if the store has one: never ahead of the log or of another one, and never torn, but
+    // it may be old, or gone.
+    virtual std::optional<SystemView> system_view() { return std::nullopt; }
+    virtual Result<void> save_system_view(const SystemView& /*view*/) { return {}; }
 
     // Told of every commit, in order, once it is durable and before its `done`. Set it once, before
     // the first commit. `wanted` is asked before each one, since to tell costs copies of its lines.
@@ -206,5 +251,7 @@ Result<std::vector<Record>> read_records(Store& store, const SessionId& log, Seq
 bool matches(const SessionFilter& filter, const SessionSummary& session);
 bool matches(const PendingFilter& filter, const SessionSummary& session,
              const PendingSummary& call);
+bool matches(const WaitFilter& filter, const SessionSummary& session);
+WaitPosition wait_position(const SessionSummary& session);
 
 }  // namespace rouse

@@ -263,3 +263,17 @@ class Order(WebhookCase):
             self.assertEqual(types, ["pending.created", "session.waiting", "session.resumed", "session.completed"])
             seqs = [r.json["data"]["seq"] for r in self.events(session=session["id"])]
             self.assertEqual(seqs, sorted(seqs))
+
+    def test_an_endpoint_that_does_not_answer_holds_no_other_one_up(self):
+        # Of 40 sessions, each tells both; none of those to /all is ever answered.
+        gate = threading.Event()
+        self.addCleanup(gate.set)
+        self.outside.on("/all", lambda request: gate.wait(30) and (200, {}))
+        sessions = [self.client.start("hello") for _ in range(40)]
+        for session in sessions:
+            self.wait_for("session.completed", session["id"], "/some", patience=10)
+        waiting = [r for r in self.events("/all")]
+        self.assertLessEqual(len(waiting), 8)  # of one endpoint, so many at once
+        gate.set()
+        for session in sessions:
+            self.wait_for("session.completed", session["id"])

@@ -99,6 +99,12 @@ class Claims(WorkerCase):
         taken = [c["id"] for join in joins for c in join()["pending"]]
         self.assertEqual((len(taken), set(taken)), (len(set(taken)), made))
 
+    def test_two_polls_of_one_worker_get_different_calls(self):
+        joins = [self.background(self.claim, "same", wait="2s") for _ in range(4)]
+        _, pending = self.suspend()
+        got = [c["id"] for join in joins for c in join()["pending"]]
+        self.assertEqual(got, [pending])
+
     def test_no_call_is_missed_by_those_who_wait(self):
         # A call that comes while a worker loses another one to somebody else is looked for again.
         for n in range(12):

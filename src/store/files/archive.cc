@@ -77,6 +77,17 @@ class Picture {
         return ids;
     }
 
+    // Nothing comes behind a deletion, and until it is in the index it is in the journal; the file
+    // may be gone already.
+    bool is_deleted(const SessionId& id) const {
+        const auto parts = unwritten_.find(id);
+        if (parts == unwritten_.end() || id == system_log()) return false;
+        std::string_view lines = parts->second.back().second;
+        lines.remove_suffix(1);
+        const Result<Record> last = parse_record(lines.substr(lines.rfind('\n') + 1));
+        return last && std::holds_alternative<SessionDeleted>(last->body);
+    }
+
     // The lines of a log as far as they are durable, proved by their chain; the text moves into
     // `lines`. corrupt: why it cannot be had.
     Result<LogTip> read(const SessionId& id, std::string& lines) const {
@@ -172,11 +183,11 @@ class Writer {
     std::uint64_t at_ = 0;
 };
 
-bool is_deleted(const SessionId& id, std::string_view lines) {
-    if (id == system_log() || lines.empty()) return false;
-    lines.remove_suffix(1);
-    const Result<Record> last = parse_record(lines.substr(lines.rfind('\n') + 1));
-    return last && std::holds_alternative<SessionDeleted>(last->body);
+// Deleted since the picture was taken.
+Result<bool> is_gone_by_now(Fs& fs, const Layout& layout, const SessionId& id) {
+    Picture now(fs, layout);
+    if (Result<void> taken = now.take(); !taken) return taken.error();
+    return now.is_deleted(id) || !now.logs().contains(id);
 }
 
 Result<ArchiveReport> put_logs(Env env, const Layout& layout, const ArchiveWish& wish,
@@ -194,14 +205,19 @@ Result<ArchiveReport> put_logs(Env env, const Layout& layout, const ArchiveWish&
     for (const SessionId& id : picture.logs()) {
         const bool system = id == system_log();
         if (system ? !wish.with_system_log : !wish.only.empty() && !wanted.contains(id)) continue;
-        const Result<LogTip> tip = picture.read(id, lines);
         wanted.erase(id);
-        if (!tip) {
-            report.left_out.emplace_back(id, tip.error().message);
+        if (picture.is_deleted(id)) {
+            if (!wish.only.empty()) report.left_out.emplace_back(id, "it was deleted");
             continue;
         }
-        if (is_deleted(id, lines)) {
-            report.left_out.emplace_back(id, "it was deleted");
+        const Result<LogTip> tip = picture.read(id, lines);
+        if (!tip && tip.error().kind == ErrorKind::not_found) {
+            const Result<bool> gone = is_gone_by_now(env.fs, layout, id);
+            if (!gone) return gone.error();
+            if (*gone && wish.only.empty()) continue;
+        }
+        if (!tip) {
+            report.left_out.emplace_back(id, tip.error().message);
             continue;
         }
         const Entry entry{id, tip->last, lines.size(), std::string(tip->chain.hex())};
@@ -387,7 +403,7 @@ Result<ArchiveReport> write_archive(Env env, const std::string& directory, const
                      file + " is there already; nothing was written");
     }
     const std::string temporary = file + ".tmp";
-    Result<std::unique_ptr<File>> made = env.fs.open(temporary, OpenMode::create_or_empty);
+    Result<std::unique_ptr<File>> made = env.fs.make_file(temporary);
     if (!made) return made.error();
     Writer writer(*std::move(made));
     Result<ArchiveReport> report = put_logs(env, layout, wish, writer);

@@ -72,8 +72,12 @@ class FileStore final : public Store {
                                           std::size_t limit) override;
     std::vector<SessionSummary> list(const SessionFilter& filter) override;
     std::vector<OpenPending> pending(const PendingFilter& filter) override;
+    std::vector<SessionSummary> waits(const WaitFilter& filter) override;
+    std::map<WaitKind, WaitCount> count_waits() override;
     void visit_active(const std::function<void(const SessionSummary&)>& visit) override;
     Result<std::vector<CommittedLines>> read_commits(Cursor after, std::size_t limit) override;
+    std::optional<SystemView> system_view() override;
+    Result<void> save_system_view(const SystemView& view) override;
     void listen(Listener listener) override;
     StoreHealth health() override;
 
@@ -98,7 +102,7 @@ class FileStore final : public Store {
     void hold() override;
     void release(Writer writer) override;
 
-    // Writing (file_store.cc).
+    // Writing (file_store.cc; what reads is in file_store_read.cc).
     Result<files::Sequencer::End> find_end(const SessionId& log);
     void run_journal();
     void run_completions();

@@ -324,9 +324,7 @@ Result<void> Journal::make_segment(std::uint64_t number) {
 
 Result<void> Journal::fill_segment(const std::string& temporary) {
     // A new file: after a crash this name may still lead to a segment that is in use.
-    Result<void> removed = env_.fs.remove(temporary);
-    if (!removed && removed.error().kind != ErrorKind::not_found) return removed;
-    Result<std::unique_ptr<File>> file = env_.fs.open(temporary, OpenMode::create_or_empty);
+    Result<std::unique_ptr<File>> file = env_.fs.make_file(temporary);
     if (!file) return file.error();
     if (Result<void> done = (*file)->allocate(options_.segment_bytes); !done) return done;
     // Written once, a block is overwritten in place: later syncs carry no metadata.

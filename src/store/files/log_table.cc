@@ -303,43 +303,49 @@ void LogTable::Book::learn(const SessionSummary& session) {
     if (!session.alias.empty()) aliases[session.alias].insert(session.id);
     if (!session.external_id.empty()) external_ids[session.external_id].insert(session.id);
     if (!session.parent.empty()) parents[session.parent.text()].insert(session.id);
+    if (!session.task_id.empty()) tasks[session.task_id].insert(session.id);
 }
 
 void LogTable::Book::forget(const SessionSummary& session) {
     strike(aliases, session.alias, session.id);
     strike(external_ids, session.external_id, session.id);
     strike(parents, session.parent.text(), session.id);
+    strike(tasks, session.task_id, session.id);
 }
 
-std::vector<IndexRow> LogTable::rows_of(Names Book::* names, const std::string& name) {
+const LogTable::Book& LogTable::book() {
     refresh_rows();
-    if (!book_) {
-        book_.emplace();
-        index_.visit_newest_first([&](const IndexRow& row) {
-            book_->learn(row.session);
-            return true;
-        });
+    if (book_) return *book_;
+    book_.emplace();
+    const auto learn = [&](const IndexRow& row) {
+        book_->learn(row.session);
+        return true;
+    };
+    index_.visit_newest_first(learn, RowSieve::with_any({"alias", "external", "parent", "task"}));
+    return *book_;
+}
+
+void LogTable::visit_rows(const SessionFilter& filter, const SessionIndex::Visit& visit) {
+    const Names* names = nullptr;
+    std::string name;
+    const auto look_for = [&](Names Book::* among, const std::optional<std::string>& wanted) {
+        if (names != nullptr || !wanted || wanted->empty()) return;
+        names = &(book().*among);
+        name = *wanted;
+    };
+    look_for(&Book::aliases, filter.alias);
+    look_for(&Book::external_ids, filter.external_id);
+    if (filter.parent) look_for(&Book::parents, filter.parent->text());
+    look_for(&Book::tasks, filter.task_id);
+    if (names == nullptr) return index().visit_newest_first(visit, RowSieve(filter), filter.before);
+    const auto found = names->find(name);
+    if (found == names->end()) return;
+    const std::set<SessionId>& ids = found->second;
+    const auto end = filter.before.empty() ? ids.end() : ids.lower_bound(filter.before);
+    for (auto id = std::make_reverse_iterator(end); id != ids.rend(); ++id) {
+        const std::optional<IndexRow> row = index_.find(*id);
+        if (row && !visit(*row)) return;
     }
-    std::vector<IndexRow> rows;
-    const Names& known = *book_.*names;
-    const auto found = known.find(name);
-    if (found == known.end()) return rows;
-    for (const SessionId& id : std::views::reverse(found->second)) {
-        if (std::optional<IndexRow> row = index_.find(id)) rows.push_back(*std::move(row));
-    }
-    return rows;
-}
-
-std::vector<IndexRow> LogTable::rows_with_alias(const std::string& alias) {
-    return rows_of(&Book::aliases, alias);
-}
-
-std::vector<IndexRow> LogTable::rows_with_external_id(const std::string& external_id) {
-    return rows_of(&Book::external_ids, external_id);
-}
-
-std::vector<IndexRow> LogTable::rows_with_parent(const SessionId& parent) {
-    return rows_of(&Book::parents, parent.text());
 }
 
 Result<void> LogTable::set_aside(const SessionId& id, Damage damage, std::string_view unappended) {

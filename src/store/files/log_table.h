@@ -77,10 +77,9 @@ class LogTable {
     // The index with every row up to date.
     const SessionIndex& index();
     SessionIndex& index_for_checkpoint();
-    // The rows of the sessions with that alias, external id or parent, newest first.
-    std::vector<IndexRow> rows_with_alias(const std::string& alias);
-    std::vector<IndexRow> rows_with_external_id(const std::string& external_id);
-    std::vector<IndexRow> rows_with_parent(const SessionId& parent);
+    // The rows that may pass the filter, newest first, until `visit` returns false. By name, if it
+    // asks for an alias, an external id, a parent or a task.
+    void visit_rows(const SessionFilter& filter, const SessionIndex::Visit& visit);
 
     // From now on the log takes nothing. What is good of it is in its file afterwards;
     // `unappended`, which can no longer follow, is kept beside it.
@@ -122,10 +121,11 @@ class LogTable {
         Names aliases;
         Names external_ids;
         Names parents;
+        Names tasks;
         void learn(const SessionSummary& session);
         void forget(const SessionSummary& session);
     };
-    std::vector<IndexRow> rows_of(Names Book::* names, const std::string& name);
+    const Book& book();
     void remove(const SessionId& id, Timestamp at);
 
     Env env_;

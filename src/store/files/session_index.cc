@@ -42,7 +42,56 @@ void append_row(std::string& out, const IndexRow& row) {
     out += '\n';
 }
 
+IndexRow parse_row(std::string_view text) {
+    Result<IndexRow> row = from_json<IndexRow>(text, "an index row");
+    ROUSE_CHECK(row.has_value(), "an index row with a right checksum does not parse");
+    return *std::move(row);
+}
+
+// Walks sorted ids beside rows that are visited in the same order.
+template <class Iterator>
+class Beside {
+ public:
+    enum class Order : std::uint8_t { ascending, descending };
+    Beside(Iterator begin, Iterator end, Order order) : at_(begin), end_(end), order_(order) {}
+
+    bool contains(std::string_view id) {
+        while (at_ != end_ && comes_before(at_->first.text(), id))
+            ++at_;
+        return at_ != end_ && at_->first.text() == id;
+    }
+
+ private:
+    bool comes_before(std::string_view a, std::string_view b) const {
+        return order_ == Order::ascending ? a < b : a > b;
+    }
+
+    Iterator at_;
+    Iterator end_;
+    Order order_;
+};
+
 }  // namespace
+
+std::string_view RowInPlace::id() const {
+    return changed_ != nullptr ? std::string_view(changed_->session.id.text()) : id_;
+}
+
+std::optional<Timestamp> RowInPlace::updated_at() const {
+    return changed_ != nullptr ? changed_->session.updated_at : time_in_row(text_, "updated");
+}
+
+std::optional<Timestamp> RowInPlace::deadline_at() const {
+    return changed_ != nullptr ? changed_->session.run.deadline_at : time_in_row(text_, "deadline");
+}
+
+std::optional<WaitKind> RowInPlace::wait_kind() const {
+    return changed_ != nullptr ? changed_->session.wait_kind : wait_in_row(text_);
+}
+
+IndexRow RowInPlace::row() const {
+    return changed_ != nullptr ? *changed_ : parse_row(text_);
+}
 
 Result<SessionIndex> SessionIndex::parse(std::string text, JournalPosition& position) {
     SessionIndex index;
@@ -100,25 +149,24 @@ std::string_view SessionIndex::id_at(std::uint32_t offset) const {
     return std::string_view(*block_).substr(start, block_->find('"', start) - start);
 }
 
-std::optional<std::uint32_t> SessionIndex::find_line(const Lines& lines,
-                                                     std::string_view id) const {
-    const auto found = std::ranges::lower_bound(
-        lines, id, {}, [this](std::uint32_t offset) { return id_at(offset); });
-    if (found == lines.end() || id_at(*found) != id) return std::nullopt;
-    return *found;
+SessionIndex::Lines::const_iterator SessionIndex::first_from(const Lines& lines,
+                                                             std::string_view id) const {
+    return std::ranges::lower_bound(lines, id, {},
+                                    [this](std::uint32_t offset) { return id_at(offset); });
 }
 
-IndexRow SessionIndex::row_at(std::uint32_t offset) const {
-    Result<IndexRow> row = from_json<IndexRow>(line_at(offset), "an index row");
-    ROUSE_CHECK(row.has_value(), "an index row with a right checksum does not parse");
-    return *std::move(row);
+std::optional<std::uint32_t> SessionIndex::find_line(const Lines& lines,
+                                                     std::string_view id) const {
+    const auto found = first_from(lines, id);
+    if (found == lines.end() || id_at(*found) != id) return std::nullopt;
+    return *found;
 }
 
 std::optional<IndexRow> SessionIndex::find(const SessionId& id) const {
     if (const auto changed = changed_.find(id); changed != changed_.end()) return *changed->second;
     if (!block_ || deleted_.contains(id)) return std::nullopt;
-    if (const auto line = find_line(active_, id.text())) return row_at(*line);
-    if (const auto line = find_line(idle_, id.text())) return row_at(*line);
+    if (const auto line = find_line(active_, id.text())) return parse_row(line_at(*line));
+    if (const auto line = find_line(idle_, id.text())) return parse_row(line_at(*line));
     return std::nullopt;
 }
 
@@ -158,26 +206,44 @@ void SessionIndex::forget_deleted(Timestamp before) {
     });
 }
 
-bool SessionIndex::is_current(std::uint32_t offset) const {
-    if (changed_.empty() && deleted_.empty()) return true;
-    const SessionId id{std::string(id_at(offset))};
-    return !changed_.contains(id) && !deleted_.contains(id);
-}
-
-void SessionIndex::visit_active(const std::function<void(const IndexRow&)>& visit) const {
-    for (const auto& [id, row] : changed_) {
-        if (row->session.is_active()) visit(*row);
+void SessionIndex::visit_active(const VisitInPlace& visit, const RowSieve& sieve,
+                                const SessionId& from) const {
+    auto changed = changed_.lower_bound(from);
+    using Gone = Beside<decltype(deleted_)::const_iterator>;
+    Gone gone(deleted_.lower_bound(from), deleted_.end(), Gone::Order::ascending);
+    const auto visit_changed_before = [&](std::string_view id) {
+        for (; changed != changed_.end() && (id.empty() || changed->first.text() < id); ++changed) {
+            if (!changed->second->session.is_active()) continue;
+            if (!visit(RowInPlace(*changed->second))) return false;
+        }
+        return true;
+    };
+    for (auto line = first_from(active_, from.text()); line != active_.end(); ++line) {
+        const std::string_view id = id_at(*line);
+        if (!visit_changed_before(id)) return;
+        const bool has_changed = changed != changed_.end() && changed->first.text() == id;
+        if (has_changed || gone.contains(id)) continue;
+        const std::string_view text = line_at(*line);
+        if (sieve(text) && !visit(RowInPlace(id, text))) return;
     }
-    for (const std::uint32_t offset : active_) {
-        if (is_current(offset)) visit(row_at(offset));
-    }
+    visit_changed_before({});
 }
 
 // Merges the three sorted parts from their ends.
-void SessionIndex::visit_newest_first(const std::function<bool(const IndexRow&)>& visit) const {
-    auto changed = changed_.rbegin();
-    auto active = active_.rbegin();
-    auto idle = idle_.rbegin();
+void SessionIndex::visit_newest_first(const Visit& visit, const RowSieve& sieve,
+                                      const SessionId& before) const {
+    const bool all = before.empty();
+    const auto line_before = [&](const Lines& lines) {
+        return std::make_reverse_iterator(all ? lines.end() : first_from(lines, before.text()));
+    };
+    const auto row_before = [&](const auto& rows) {
+        return std::make_reverse_iterator(all ? rows.end() : rows.lower_bound(before));
+    };
+    auto changed = row_before(changed_);
+    auto active = line_before(active_);
+    auto idle = line_before(idle_);
+    using Gone = Beside<decltype(deleted_)::const_reverse_iterator>;
+    Gone gone(row_before(deleted_), deleted_.rend(), Gone::Order::descending);
     for (;;) {
         const std::string_view a = active == active_.rend() ? std::string_view() : id_at(*active);
         const std::string_view i = idle == idle_.rend() ? std::string_view() : id_at(*idle);
@@ -194,23 +260,18 @@ void SessionIndex::visit_newest_first(const std::function<bool(const IndexRow&)>
             continue;
         }
         const std::uint32_t offset = next == a ? *active++ : *idle++;
-        if (is_current(offset) && !visit(row_at(offset))) return;
+        if (gone.contains(next)) continue;
+        const std::string_view text = line_at(offset);
+        if (sieve(text) && !visit(parse_row(text))) return;
     }
-}
-
-std::size_t SessionIndex::size() const {
-    std::size_t count = changed_.size();
-    for (const std::uint32_t offset : active_)
-        count += is_current(offset) ? 1 : 0;
-    for (const std::uint32_t offset : idle_)
-        count += is_current(offset) ? 1 : 0;
-    return count;
 }
 
 // Lines of the block are taken over as they are, unless their session changed.
 std::uint64_t SessionIndex::write_part(std::string& body, const Lines& lines, bool active) const {
     std::uint64_t rows = 0;
     auto changed = changed_.begin();
+    using Gone = Beside<decltype(deleted_)::const_iterator>;
+    Gone gone(deleted_.begin(), deleted_.end(), Gone::Order::ascending);
     const auto put_changed_before = [&](std::string_view id) {
         for (; changed != changed_.end() && (id.empty() || changed->first.text() < id); ++changed) {
             if (changed->second->session.is_active() != active) continue;
@@ -219,8 +280,10 @@ std::uint64_t SessionIndex::write_part(std::string& body, const Lines& lines, bo
         }
     };
     for (const std::uint32_t offset : lines) {
-        if (!is_current(offset)) continue;
-        put_changed_before(id_at(offset));
+        const std::string_view id = id_at(offset);
+        put_changed_before(id);
+        const bool has_changed = changed != changed_.end() && changed->first.text() == id;
+        if (has_changed || gone.contains(id)) continue;
         body += line_at(offset);
         body += '\n';
         ++rows;

@@ -22,6 +22,7 @@
 #include "domain/chain.h"
 #include "domain/summary.h"
 #include "store/files/journal.h"
+#include "store/files/row_sieve.h"
 #include "store/store.h"
 
 namespace rouse::files {
@@ -51,8 +52,30 @@ struct Tombstone {
     }
 };
 
+// A row where it lies: as a value if it changed since the checkpoint, else as text. Good as long as
+// the index does not change.
+class RowInPlace {
+ public:
+    explicit RowInPlace(const IndexRow& changed) : changed_(&changed) {}
+    RowInPlace(std::string_view id, std::string_view text) : id_(id), text_(text) {}
+
+    std::string_view id() const;
+    std::optional<Timestamp> updated_at() const;
+    std::optional<Timestamp> deadline_at() const;
+    std::optional<WaitKind> wait_kind() const;  // of an active one: absent unless it waits
+    IndexRow row() const;
+
+ private:
+    const IndexRow* changed_ = nullptr;
+    std::string_view id_;
+    std::string_view text_;
+};
+
 class SessionIndex {
  public:
+    using Visit = std::function<bool(const IndexRow&)>;           // false: enough
+    using VisitInPlace = std::function<bool(const RowInPlace&)>;  // false: enough
+
     SessionIndex() = default;
 
     // corrupt: not a whole index checkpoint; `position` is set otherwise.
@@ -68,10 +91,13 @@ class SessionIndex {
     // Drops what was deleted before `before`.
     void forget_deleted(Timestamp before);
 
-    // Newest id first, until `visit` returns false.
-    void visit_newest_first(const std::function<bool(const IndexRow&)>& visit) const;
-    void visit_active(const std::function<void(const IndexRow&)>& visit) const;
-    std::size_t size() const;
+    // Rows that the sieve holds back are left out, if nothing about them changed since the
+    // checkpoint. Newest first: of those below `before`, unless that is empty. Active ones come in
+    // the order of their ids, from `from` on.
+    void visit_newest_first(const Visit& visit, const RowSieve& sieve = {},
+                            const SessionId& before = {}) const;
+    void visit_active(const VisitInPlace& visit, const RowSieve& sieve = {},
+                      const SessionId& from = {}) const;
 
     // The whole as a checkpoint file.
     std::string to_checkpoint(const JournalPosition& position) const;
@@ -89,8 +115,7 @@ class SessionIndex {
     std::string_view line_at(std::uint32_t offset) const;
     std::string_view id_at(std::uint32_t offset) const;
     std::optional<std::uint32_t> find_line(const Lines& lines, std::string_view id) const;
-    IndexRow row_at(std::uint32_t offset) const;
-    bool is_current(std::uint32_t offset) const;
+    Lines::const_iterator first_from(const Lines& lines, std::string_view id) const;
     Result<void> adopt(std::string text, JournalPosition& position);
     std::uint64_t write_part(std::string& body, const Lines& lines, bool active) const;
 

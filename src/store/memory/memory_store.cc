@@ -159,10 +159,32 @@ std::vector<OpenPending> MemoryStore::pending(const PendingFilter& filter) {
             if (matches(filter, row, call)) found.push_back({id, call});
         }
     }
-    std::ranges::sort(found, {},
-                      [](const OpenPending& p) -> const PendingId& { return p.call.pending_id; });
+    std::ranges::sort(found, {}, [](const OpenPending& one) {
+        return std::tie(one.session, one.call.pending_id);
+    });
     if (found.size() > filter.limit) found.resize(filter.limit);
     return found;
+}
+
+std::vector<SessionSummary> MemoryStore::waits(const WaitFilter& filter) {
+    std::vector<SessionSummary> found;
+    visit_active([&](const SessionSummary& session) {
+        if (matches(filter, session)) found.push_back(session);
+    });
+    std::ranges::sort(found, {}, wait_position);
+    if (found.size() > filter.limit) found.resize(filter.limit);
+    return found;
+}
+
+std::map<WaitKind, WaitCount> MemoryStore::count_waits() {
+    std::map<WaitKind, WaitCount> counts;
+    visit_active([&](const SessionSummary& session) {
+        if (!matches(WaitFilter(), session)) return;
+        WaitCount& count = counts[*session.wait_kind];
+        ++count.waits;
+        count.oldest = std::min(count.oldest, session.updated_at);
+    });
+    return counts;
 }
 
 void MemoryStore::visit_active(const std::function<void(const SessionSummary&)>& visit) {

@@ -26,6 +26,8 @@ class MemoryStore final : public Store {
                                           std::size_t limit) override;
     std::vector<SessionSummary> list(const SessionFilter& filter) override;
     std::vector<OpenPending> pending(const PendingFilter& filter) override;
+    std::vector<SessionSummary> waits(const WaitFilter& filter) override;
+    std::map<WaitKind, WaitCount> count_waits() override;
     void visit_active(const std::function<void(const SessionSummary&)>& visit) override;
     Result<std::vector<CommittedLines>> read_commits(Cursor after, std::size_t limit) override;
     void listen(Listener listener) override;
