@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Every command of the binary against a server of its own, and every example of docs/cli.md.
 #   tests/cli_test.sh BINARY
-set -eu
+set -eEu
+trap 'echo "cli_test: line $LINENO failed: $BASH_COMMAND" >&2' ERR
 binary=$(realpath "${1:?the rouse binary}")
 source=$(realpath "$(dirname "$0")/..")
 examples=$source/tests/cli_examples.py

@@ -1,50 +1,22 @@
-// A run that begins while the records that began it are on their way to the disk: it works on, and
-// nothing of it leaves the process before they have arrived.
+// A run that begins while the records that began it are on their way to the disk, and ends while
+// its last ones are: it works on, and nothing of it leaves the process before they have arrived.
 
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <deque>
 
 #include "agent/durable_session.h"
 #include "agent/store_async.h"
 #include "base/id_source.h"
 #include "store/memory/memory_store.h"
 #include "testing/agent_kit.h"
-#include "testing/forwarding_store.h"
+#include "testing/slow_store.h"
 
 namespace rouse {
 namespace {
 
 using namespace testing;
-
-// Keeps every commit back until it is told to let it go, or to lose it.
-class SlowStore final : public ForwardingStore {
- public:
-    using ForwardingStore::ForwardingStore;
-    void commit(Commit commit, CommitDone done) override {
-        if (++commits_ == refused_at) return done(refusal);
-        waiting_.emplace_back(std::move(commit), std::move(done));
-    }
-    std::size_t refused_at = 0;  // which commit, counted from 1
-    Error refusal{ErrorKind::conflict, "log_moved", "somebody else wrote"};
-    std::size_t waiting() const { return waiting_.size(); }
-    void let_go() {
-        auto [commit, done] = std::move(waiting_.front());
-        waiting_.pop_front();
-        inner_.commit(std::move(commit), std::move(done));
-    }
-    void lose() {
-        CommitDone done = std::move(waiting_.front().second);
-        waiting_.pop_front();
-        done(Error(ErrorKind::unavailable, "store_failed", "the disk is gone"));
-    }
-
- private:
-    std::size_t commits_ = 0;
-    std::deque<std::pair<Commit, CommitDone>> waiting_;
-};
 
 class AheadTest : public ::testing::Test {
  protected:
@@ -63,6 +35,7 @@ class AheadTest : public ::testing::Test {
         ASSERT_FALSE(under_way->refused());
         session_->take_over(1, records);
         session_->go_ahead_of(std::move(under_way));
+        if (ends_ahead_) session_->end_ahead_on(loop_.get_executor());
         AgentRequest request;
         request.session = session_;
         request.go_on = true;
@@ -97,6 +70,7 @@ class AheadTest : public ::testing::Test {
     std::unique_ptr<Agent> agent_;
     std::shared_ptr<DurableSession> session_;
     std::stop_source stop_;
+    bool ends_ahead_ = false;
     std::optional<TurnResult> result_;
 };
 
@@ -211,6 +185,83 @@ TEST_P(CancelledAtTest, WhatTheSessionKnowsIsInTheLog) {
     EXPECT_EQ(session_->state(), logged);
     EXPECT_EQ(known.last_seq, logged.last_seq);
     EXPECT_FALSE(logged.run_is_open()) << "what was cancelled says so, what was done is done";
+}
+
+// Somebody drives the turn and waits for the disk in its place.
+class EndAheadTest : public AheadTest {
+ protected:
+    EndAheadTest() { ends_ahead_ = true; }
+
+    void wait_for_disk() {
+        auto waiting = [](DurableSession& session) { return session.reach_disk(); };
+        boost::asio::co_spawn(
+            loop_, waiting(*session_),
+            [this](const std::exception_ptr&, const Result<void>& reached) { reached_ = reached; });
+        work();
+    }
+
+    std::optional<Result<void>> reached_;
+};
+
+TEST_F(EndAheadTest, ATurnIsOverBeforeItsLastCommitIsDurable) {
+    begin({.model = std::make_shared<ScriptedModel>(std::vector{says("hello")})});
+    ASSERT_TRUE(result_ && *result_) << (result_ ? result_->error().message : "hangs");
+    EXPECT_EQ(store_->waiting(), 2U);
+    EXPECT_FALSE(session_->is_on_disk());
+    wait_for_disk();
+    let_go();
+    EXPECT_FALSE(reached_) << "only its beginning is durable";
+    let_go();
+    ASSERT_TRUE(reached_ && *reached_);
+    EXPECT_TRUE(session_->is_on_disk());
+    EXPECT_TRUE(session_->refresh());
+    EXPECT_EQ(*inner_.last_seq(session_->id()), session_->state().last_seq);
+    EXPECT_EQ(outline(history_of(*session_)), "u:Go | a:hello");
+}
+
+TEST_F(EndAheadTest, OneThatParksIsOverToo) {
+    const auto model = std::make_shared<ScriptedModel>(std::vector{calls({{"c1", "ask"}})});
+    begin({.model = model, .tools = {suspending("ask").tool}});
+    while (!result_ && store_->waiting() > 0)
+        let_go();  // the run, and that the call is about to start
+    ASSERT_TRUE(result_ && *result_) << (result_ ? result_->error().message : "hangs");
+    EXPECT_EQ((*result_)->status, ResponseStatus::suspended);
+    ASSERT_EQ(store_->waiting(), 1U) << "told what is not durable";
+    wait_for_disk();
+    EXPECT_FALSE(reached_);
+    let_go();
+    ASSERT_TRUE(reached_ && *reached_);
+    EXPECT_TRUE((*inner_.load(session_->id()))->is_parked());
+}
+
+TEST_F(EndAheadTest, WhoeverWaitsIsToldThatItsEndWasLost) {
+    begin({.model = std::make_shared<ScriptedModel>(std::vector{says("hello")})});
+    ASSERT_TRUE(result_ && *result_);
+    wait_for_disk();
+    let_go();
+    store_->lose();
+    work();
+    ASSERT_TRUE(reached_);
+    ASSERT_FALSE(*reached_);
+    EXPECT_EQ(reached_->error().reason, "store_failed");
+    ASSERT_TRUE(session_->refresh());
+    EXPECT_TRUE(session_->state().run_is_open()) << "it believes the log again";
+}
+
+TEST_F(EndAheadTest, WhatTheStoreRefusesIsPlannedAgainWithinTheTurn) {
+    store_->refused_at = 2;
+    begin({.model = std::make_shared<ScriptedModel>(std::vector{says("hello")})});
+    loop_.restart();
+    loop_.run_one();  // the pause before it reads the log again
+    work();
+    EXPECT_FALSE(result_) << "the log does not have the run yet";
+    let_go();
+    ASSERT_TRUE(result_ && *result_) << (result_ ? result_->error().message : "nothing");
+    wait_for_disk();
+    EXPECT_FALSE(reached_);
+    let_go();
+    ASSERT_TRUE(reached_ && *reached_);
+    EXPECT_EQ(outline(history_of(*session_)), "u:Go | a:hello");
 }
 
 TEST_F(AheadTest, WhatIsLostTakesTheRunWithIt) {

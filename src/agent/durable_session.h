@@ -35,6 +35,10 @@ class DurableSession final : public Session {
     // What was taken over is on its way to the disk with this commit. The session works on, and
     // waits for it before anything leaves this process.
     void go_ahead_of(std::shared_ptr<CommitUnderWay> commit) { ahead_ = std::move(commit); }
+    // Turns end while their last commit is on its way, too: whoever runs them on this loop waits
+    // for reach_disk() before anybody hears of it. What belongs to the turn is gone by then, and
+    // only its outcome lies in memory while the disk works.
+    void end_ahead_on(boost::asio::any_io_executor loop) { loop_ = std::move(loop); }
     // Nothing that it works on is on its way to the disk.
     bool is_on_disk() const { return !ahead_ || (ahead_->ended() && !ahead_->refused()); }
     // With what is not on disk yet.
@@ -75,7 +79,11 @@ class DurableSession final : public Session {
 
     // Commits what was kept back and what the plan adds; planned again when somebody else wrote.
     //   cancelled  run_ended: the run that this turn is has been ended by somebody else
-    Task<Result<void>> write(Plan plan);
+    enum class Step : std::uint8_t { another, last };
+    Task<Result<void>> write(Plan plan, Step step = Step::another);
+    Task<Result<void>> send(Commit commit, Companions::Then then);
+    // The last commit of a turn that does not wait for it.
+    Task<Result<void>> send_last(Commit commit, Companions::Then then);
     // One at a time writes; at its end the next in line wakes.
     Task<void> until_nobody_writes();
     class Writing {
@@ -117,7 +125,8 @@ class DurableSession final : public Session {
     Seq sent_ = 0;                           // the last seq that the log has
     Records kept_;                           // behind it
     bool stale_ = true;                      // the log has to be read from the beginning
-    std::shared_ptr<CommitUnderWay> ahead_;  // that it took over before it was durable
+    std::shared_ptr<CommitUnderWay> ahead_;  // the latest that it goes ahead of
+    boost::asio::any_io_executor loop_;      // on which turns end ahead; empty: they do not
     RunId run_;                              // that the turn in progress is
     bool writing_ = false;
     std::vector<boost::asio::steady_timer*> writers_;  // that wait for their turn

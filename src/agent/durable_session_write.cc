@@ -116,7 +116,27 @@ DurableSession::Writing::~Writing() {
     if (!session_.writers_.empty()) session_.writers_.front()->cancel();
 }
 
-Task<Result<void>> DurableSession::write(Plan plan) {
+Task<Result<void>> DurableSession::send(Commit commit, Companions::Then then) {
+    const Result<Committed> done = co_await commit_async(*store_, std::move(commit));
+    if (!done) co_return done.error();
+    if (then) then();
+    co_return Result<void>();
+}
+
+// What the store refuses, it refuses at once; what it takes fails with the disk alone.
+Task<Result<void>> DurableSession::send_last(Commit commit, Companions::Then then) {
+    const asio::any_io_executor executor = co_await asio::this_coro::executor;
+    const std::shared_ptr<CommitUnderWay> sent = start_commit(*store_, std::move(commit), loop_);
+    if (sent->refused()) {
+        const Result<Committed> refused = co_await sent->wait(executor);
+        co_return refused.error();
+    }
+    if (then) sent->when_durable(std::move(then));
+    go_ahead_of(sent);
+    co_return Result<void>();
+}
+
+Task<Result<void>> DurableSession::write(Plan plan, Step step) {
     if (writing_) co_await until_nobody_writes();
     const Writing writing(*this);
     for (int tries = 0;; ++tries) {
@@ -144,11 +164,15 @@ Task<Result<void>> DurableSession::write(Plan plan) {
         }
         const std::size_t count = commit.appends.front().records.size();
         Unless sent(stale_);  // cancelled here, it would know more than the log
-        Result<Committed> done = co_await commit_async(*store_, std::move(commit));
+        Result<void> done;
+        if (step == Step::last && loop_) {
+            done = co_await send_last(std::move(commit), std::move(then));
+        } else {
+            done = co_await send(std::move(commit), std::move(then));
+        }
         sent.happened();
         if (done) {
             sent_ += count;
-            if (then) then();
             co_return Result<void>();
         }
         stale_ = true;
@@ -385,7 +409,7 @@ Task<Result<Suspension>> DurableSession::save_suspended_turn(Suspension suspensi
         call.pending_id = command.calls.back().pending_id;
     }
     Plan plan = [&](const SessionState& state) { return plan_park(state, command); };
-    if (Result<void> written = co_await write(std::move(plan)); !written) {
+    if (Result<void> written = co_await write(std::move(plan), Step::last); !written) {
         co_return written.error();
     }
     const bool all_open = std::ranges::all_of(
@@ -408,7 +432,7 @@ Task<Result<void>> DurableSession::save_turn(Turn /*turn*/) {
     }
     const RunId run = run_;
     const Plan plan = [run](const SessionState& state) { return plan_complete(state, run); };
-    co_return co_await write(plan);
+    co_return co_await write(plan, Step::last);
 }
 
 Task<Result<void>> DurableSession::save_resumed_turn(Turn turn) {

@@ -143,6 +143,12 @@ Task<Result<Committed>> CommitUnderWay::wait(asio::any_io_executor executor) {
         start, asio::use_awaitable, std::move(executor));
 }
 
+void CommitUnderWay::when_durable(std::function<void()> follow) {
+    add_waiter(on_, [follow = std::move(follow)](const Result<Committed>& done) {
+        if (done) follow();
+    });
+}
+
 void CommitUnderWay::begin(Store& store, Commit commit, std::shared_ptr<CommitUnderWay> self) {
     asio::execution_context& loop = asio::query(self->on_, asio::execution::context);
     const std::shared_ptr<CommitAnswers::Box> box = asio::use_service<CommitAnswers>(loop).box();

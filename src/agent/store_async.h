@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,6 +27,8 @@ class CommitUnderWay {
     bool ended() const { return result_.has_value(); }
     // Those that wait on the executor of the commit go on first, in the order of the commits.
     Task<Result<Committed>> wait(boost::asio::any_io_executor executor);
+    // Called on the executor of the commit before whoever begins to wait later; not if it fails.
+    void when_durable(std::function<void()> follow);
 
  private:
     friend std::shared_ptr<CommitUnderWay> start_commit(Store&, Commit,

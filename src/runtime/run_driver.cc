@@ -126,8 +126,10 @@ void RunDriver::drive_ahead(const SessionId& session, std::shared_ptr<CommitUnde
 }
 
 std::shared_ptr<DurableSession> RunDriver::make(const SessionId& id) {
-    return std::make_shared<DurableSession>(nullptr, parts_.env, parts_.store, parts_.boot, id,
-                                            companions_);
+    auto session = std::make_shared<DurableSession>(nullptr, parts_.env, parts_.store, parts_.boot,
+                                                    id, companions_);
+    session->end_ahead_on(parts_.loop);
+    return session;
 }
 
 void RunDriver::start_queued() {
@@ -228,11 +230,15 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
         };
     }
     TurnResult result = co_await agent->agent->respond(std::move(request));
-    if (result) {
-        tell(make_report(run, *std::move(result)), state.last_seq);
-        co_return state.run_is_open() && !state.is_parked();
+    if (!result) co_return co_await after_failure(*session, run, std::move(result.error()));
+    const SharedReport report = make_report(run, *std::move(result));
+    const Seq as_of = state.last_seq;
+    const bool more = state.run_is_open() && !state.is_parked();
+    if (Result<void> there = co_await (*session)->reach_disk(); !there) {
+        co_return co_await after_failure(*session, run, TurnError(there.error()));
     }
-    co_return co_await after_failure(*session, run, std::move(result.error()));
+    tell(report, as_of);
+    co_return more;
 }
 
 Task<bool> RunDriver::after_failure(std::shared_ptr<DurableSession> session, RunId run,

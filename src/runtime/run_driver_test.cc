@@ -1,0 +1,101 @@
+#include "runtime/run_driver.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "base/id_source.h"
+#include "store/memory/memory_store.h"
+#include "testing/agent_kit.h"
+#include "testing/slow_store.h"
+
+namespace rouse {
+namespace {
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+class Followers final : public Companions {
+ public:
+    Result<Then> join(const SessionState& after, Commit& /*commit*/) override {
+        const Seq last = after.last_seq;
+        return Then([this, last] { followed = last; });
+    }
+    Seq followed = 0;  // how far it was told that the log is durable
+};
+
+// One session whose run is in the log; the agent says hello and is done.
+class RunDriverTest : public ::testing::Test {
+ protected:
+    RunDriverTest() {
+        AgentDefinition agent;
+        agent.name = "demo";
+        agent.agent = std::make_shared<Agent>(
+            AgentOptions{.model = std::make_shared<ScriptedModel>(std::vector{says("hello")})});
+        Catalogue catalogue;
+        catalogue.agents.emplace("demo", agent);
+        registry_.replace(std::move(catalogue));
+        driver_.set_companions(followers_);
+        SessionCreated created;
+        created.id = id_;
+        created.agent = "demo";
+        const Records records = {created,
+                                 MessageUser{ids_.make<MessageId>(), text_content("Go"), false, {}},
+                                 RunStarted{run_, boot_, {}, {}}};
+        EXPECT_TRUE(inner_.commit_and_wait(make_commit(id_, Seq{0}, records)));
+        driver_.drive(id_);
+        boost::asio::co_spawn(loop_, driver_.wait(id_, run_, 1, 1h),
+                              [this](const std::exception_ptr&, Result<SharedReport> report) {
+                                  told_ = std::move(report);
+                              });
+        work();
+    }
+    void work() {
+        loop_.restart();
+        loop_.poll();
+    }
+
+    ManualClock clock_;
+    SeededRandom random_{7};
+    RealFs fs_;
+    Logger log_{LogLevel::off};
+    Env env_{clock_, random_, fs_, log_};
+    IdSource ids_{clock_, random_};
+    BootId boot_ = ids_.make<BootId>();
+    SessionId id_ = ids_.make<SessionId>();
+    RunId run_ = ids_.make<RunId>();
+    MemoryStore inner_{clock_};
+    std::shared_ptr<SlowStore> store_ = std::make_shared<SlowStore>(inner_);
+    boost::asio::io_context loop_{1};
+    Registry registry_;
+    Followers followers_;
+    RunDriver driver_{
+        {env_, store_, boot_, registry_, loop_.get_executor(), 4, {}, [] { return false; }}};
+    std::optional<Result<SharedReport>> told_;
+};
+
+TEST_F(RunDriverTest, NobodyHearsOfAnEndThatIsNotDurable) {  // P1, W2
+    ASSERT_EQ(store_->waiting(), 1U) << "the end of the run";
+    EXPECT_FALSE(told_);
+    EXPECT_EQ(followers_.followed, 0U) << "what follows from it has begun";
+    EXPECT_EQ(driver_.in_flight(), 1U);
+    store_->let_go();
+    work();
+    ASSERT_TRUE(told_ && *told_ && **told_);
+    EXPECT_EQ((**told_)->status, ReportStatus::completed);
+    EXPECT_EQ(followers_.followed, *inner_.last_seq(id_));
+    EXPECT_EQ(driver_.in_flight(), 0U);
+}
+
+TEST_F(RunDriverTest, AnEndThatIsLostIsNoEnd) {
+    ASSERT_EQ(store_->waiting(), 1U);
+    store_->lose();
+    work();
+    EXPECT_EQ(followers_.followed, 0U);
+    EXPECT_TRUE((*inner_.load(id_))->run_is_open());
+    EXPECT_FALSE(told_ && *told_ && **told_ && (**told_)->status == ReportStatus::completed);
+}
+
+}  // namespace
+}  // namespace rouse
