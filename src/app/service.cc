@@ -123,8 +123,11 @@ class Service {
           sweeper_(env_.clock, work_.get_executor(),
                    [this](SessionId id) { return coordinator_.sweep(std::move(id)); }),
           coordinator_(
-              {env_, store_, boot_id_, registry_, system_, companions_, driver_, sweeper_,
-               [this] { return api_.requests_under_way() == 1 && driver_.in_flight() == 0; }}),
+              {env_, store_, boot_id_, registry_, system_, companions_, driver_, sweeper_, notes_,
+               [this] { return api_.requests_under_way() == 1 && driver_.in_flight() == 0; },
+               [this](const SessionId& session, const PendingId& call, const Progress& progress) {
+                   hub_.on_progress(session, call, progress);
+               }}),
           detached_(env_.log, work_.get_executor(),
                     [this](PendingId id, Settlement settlement) {
                         return settle(std::move(id), std::move(settlement));
@@ -142,7 +145,7 @@ class Service {
               HubLimits{options_.config.limits.stream_events, options_.config.limits.stream_bytes}),
           auth_(env_.clock, auth_options(token), system_),
           api_({env_, store_, registry_, system_, coordinator_, driver_, claims_, mailroom_,
-                mail_planner_, tasks_, hub_, metrics_, auth_, work_.get_executor(),
+                mail_planner_, tasks_, notes_, hub_, metrics_, auth_, work_.get_executor(),
                 options_.version, [this](const std::string& name) { return secret(name); },
                 [this] { asio::post(work_, [this] { outbox_.wake(); }); }}),
           http_(net_.get_executor(), api_, env_.log, http_limits(options_.config.limits, env_.log)),
@@ -283,6 +286,7 @@ class Service {
         effects.call_waits = [this](const SessionId& id) { claims_.call_waits(id); };
         effects.mail_queued = [this](const Letter& letter) { mailroom_.carry(letter); };
         effects.call_closed = [this](const PendingId& id) { detached_.stop(id); };
+        effects.call_ended = [this](const PendingId& id) { notes_.forget(id); };
         effects.run_given_up = [this](const SessionId& id, const RunId& run) {
             asio::co_spawn(work_, coordinator_.cancel_children(id, run),
                            [](const std::exception_ptr&) {});
@@ -398,6 +402,7 @@ class Service {
     SessionCompanions companions_;
     RunDriver driver_;
     Sweeper sweeper_;
+    CallNotes notes_;
     Coordinator coordinator_;
     DetachedCalls detached_;
     ClaimDesk claims_;

@@ -18,6 +18,7 @@
 #include "domain/run_rules.h"
 #include "domain/session_rules.h"
 #include "domain/wait_rules.h"
+#include "runtime/call_notes.h"
 #include "runtime/request_note.h"
 #include "runtime/run_driver.h"
 #include "runtime/session_companions.h"
@@ -50,9 +51,12 @@ class Coordinator final {
         SessionCompanions& companions;
         RunDriver& driver;
         Sweeper& sweeper;
+        CallNotes& notes;
         // One request is under way and nothing else: nobody minds when this loop waits for the
         // disk.
         std::function<bool()> is_alone;
+        // A report that the log does not get.
+        std::function<void(const SessionId&, const PendingId&, const Progress&)> on_progress;
     };
     explicit Coordinator(Parts parts);
 

@@ -55,7 +55,9 @@ Task<void> Coordinator::remove_finished(Milliseconds after) {
 Task<void> Coordinator::sweep(SessionId id) {
     const Plan plan = [this](const SessionState& state) -> Result<Change> {
         Change change;
-        change.records = plan_due(state, parts_.boot, now());
+        SessionState noted = state;
+        parts_.notes.apply_to(noted);
+        change.records = plan_due(noted, parts_.boot, now());
         if (change.records.empty() && parts_.companions.wants_warnings()) {
             change.records = plan_warnings(state, now());
         }
@@ -79,7 +81,9 @@ Task<void> Coordinator::sweep(SessionId id) {
     }
     // Nothing was due after all, or not everything: look at it again in time.
     const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
-    if (state) parts_.sweeper.set(id, parts_.companions.due_of(summarize(**state)));
+    if (!state) co_return;
+    const std::shared_ptr<const SessionState> noted = parts_.notes.over(*state);
+    parts_.sweeper.set(id, parts_.companions.due_of(summarize(*noted)));
 }
 
 Task<void> Coordinator::cancel_children(SessionId parent, RunId run) {

@@ -144,18 +144,33 @@ Task<Result<Reply>> Coordinator::decide(PendingId id, Decision decision, Note no
 Task<Result<Reply>> Coordinator::progress(PendingId id, Progress progress) {
     const Result<SessionId> session = session_of(id);
     if (!session) co_return unknown_pending_id();
-    const Plan plan = [id, progress](const SessionState& state) -> Result<Change> {
-        const PendingCall* call = state.find_pending(id);
+    enum class Goes : std::uint8_t { nowhere, to_the_log, to_the_notes };
+    Goes goes = Goes::nowhere;
+    Progress before;
+    const Plan plan = [&](const SessionState& state) -> Result<Change> {
+        SessionState noted = state;
+        parts_.notes.apply_to(noted);
+        const PendingCall* call = noted.find_pending(id);
         if (call == nullptr) return unknown_pending_id();
         if (!is_open(call->status)) return not_waiting(call->status);
         Change change;
         change.status = 200;
         change.answer = to_json(answers::Settled{true, state.id, false});
-        if (call->progress != progress) change.records = {PendingProgress{id, progress}};
+        before = state.find_pending(id)->progress;
+        goes = Goes::nowhere;
+        if (call->progress == progress) return change;
+        const bool lately = parts_.notes.was_recorded_lately(id, now());
+        goes = lately ? Goes::to_the_notes : Goes::to_the_log;
+        if (!lately) change.records = {PendingProgress{id, progress}};
         return change;
     };
     Result<Reply> answer = co_await change(*session, plan, kNoNote);
     if (!answer) co_return refuse_past(id, answer.error());
+    if (goes == Goes::to_the_log) parts_.notes.recorded(id, now());
+    if (goes == Goes::to_the_notes) {
+        parts_.notes.report(id, before, progress);
+        if (parts_.on_progress) parts_.on_progress(*session, id, progress);
+    }
     co_return answer;
 }
 
@@ -163,22 +178,32 @@ Task<Result<Reply>> Coordinator::claim(PendingId id, std::string worker, Millise
                                        Claim which) {
     const Result<SessionId> session = session_of(id);
     if (!session) co_return unknown_pending_id();
-    const Plan plan = [this, id, worker, lease,
-                       which](const SessionState& state) -> Result<Change> {
+    std::optional<Timestamp> renewed;  // this lease, without a record
+    Timestamp until{};
+    const Plan plan = [&](const SessionState& state) -> Result<Change> {
+        SessionState noted = state;
+        parts_.notes.apply_to(noted);
         const PendingCall* call = state.find_pending(id);
         if (which == Claim::fresh && call != nullptr && call->status != PendingStatus::waiting) {
             return Error(ErrorKind::conflict, "lease_held", "somebody was faster with this call");
         }
-        Result<Records> records = plan_claim(state, id, worker, now() + lease, now());
+        until = now() + lease;
+        Result<Records> records = plan_claim(noted, id, worker, until, now());
         if (!records) return records.error();
         Change change;
         change.status = 200;
-        change.records = *std::move(records);
         change.answer = to_json(answers::Settled{true, state.id, false});
+        // The log need not know of every renewal: half of the lease is left there.
+        const bool holds = call->status == PendingStatus::processing && call->worker == worker &&
+                           call->lease_until && *call->lease_until - now() >= lease / 2;
+        const bool is_longer = holds && until >= *noted.find_pending(id)->lease_until;
+        renewed = is_longer ? call->lease_until : std::nullopt;
+        if (!renewed) change.records = *std::move(records);
         return change;
     };
     Result<Reply> answer = co_await change(*session, plan, kNoNote);
     if (!answer) co_return refuse_past(id, answer.error());
+    if (renewed) parts_.notes.renew(id, *renewed, until);
     co_return answer;
 }
 

@@ -346,6 +346,10 @@ Companions::Then SessionCompanions::finish(Work& work) {
             followed.closed.push_back(cancelled->pending_id);
         } else if (const auto* expired = std::get_if<PendingExpired>(record)) {
             followed.closed.push_back(expired->pending_id);
+        } else if (const auto* completed = std::get_if<PendingCompleted>(record)) {
+            followed.ended.push_back(completed->pending_id);
+        } else if (const auto* failed = std::get_if<PendingFailed>(record)) {
+            followed.ended.push_back(failed->pending_id);
         }
     }
     const auto system = std::ranges::find(work.commit.appends, system_log(), &LogAppend::log);
@@ -364,6 +368,10 @@ void SessionCompanions::follow(const Followed& followed) {
     if (followed.webhook && effects_.webhook_queued) effects_.webhook_queued();
     for (const PendingId& id : followed.closed) {
         if (effects_.call_closed) effects_.call_closed(id);
+        if (effects_.call_ended) effects_.call_ended(id);
+    }
+    for (const PendingId& id : followed.ended) {
+        if (effects_.call_ended) effects_.call_ended(id);
     }
     if (!followed.given_up.empty() && effects_.run_given_up) {
         effects_.run_given_up(followed.session, followed.given_up);

@@ -33,6 +33,7 @@ struct CommitEffects {
     std::function<void()> webhook_queued;
     std::function<void(const SessionId&)> call_waits;   // somebody may claim it
     std::function<void(const PendingId&)> call_closed;  // nobody wants its result any more
+    std::function<void(const PendingId&)> call_ended;   // in whatever way
     // The children that it asked have nobody to answer.
     std::function<void(const SessionId& parent, const RunId& run)> run_given_up;
     std::function<void(const Letter&)> mail_queued;  // for more sessions than one commit takes
@@ -89,6 +90,7 @@ class SessionCompanions final : public Companions {
         bool webhook = false;
         RunId given_up;
         std::vector<PendingId> closed;
+        std::vector<PendingId> ended;  // by a result or an error
         std::vector<std::size_t> kinds;
         std::vector<SessionId> to_drive;
         std::vector<std::pair<SessionId, std::size_t>> woken;  // with the bytes of the message

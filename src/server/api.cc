@@ -344,6 +344,7 @@ Result<std::shared_ptr<const SessionState>> Api::find_session(const Request& req
     const bool damaged = !state && state.error().reason == "session_damaged";
     if (!state && !damaged) return state;
     const std::string task = damaged ? readable_part(id).first.task_id : (*state)->task_id;
+    if (!damaged) state = parts_.notes.over(*std::move(state));
     if (request.principal.sees_task(task)) return state;
     return Error(ErrorKind::not_found, "unknown_session", "there is no session " + id.text());
 }
@@ -469,8 +470,9 @@ Task<Response> Api::answer(Request& request, Task<Result<Reply>> command) {
 
 Response Api::session_response(Request& request, int status, const SessionId& id, const RunId& run,
                                const SharedReport& report) {
-    const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
+    Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
     if (!state) return fail(request, state.error());
+    state = parts_.notes.over(*std::move(state));
     OpenInputs inputs;
     if (report && report->suspension) inputs = open_inputs(*report->suspension);
     if ((*state)->open_calls() > inputs.size()) {

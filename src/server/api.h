@@ -42,6 +42,7 @@ struct ApiParts {
     Mailroom& mailroom;
     MailPlanner& mail_planner;
     TaskBoard& tasks;
+    CallNotes& notes;
     EventHub& hub;
     Metrics& metrics;
     Auth& auth;

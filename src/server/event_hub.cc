@@ -387,16 +387,29 @@ void EventHub::publish(const CommittedLines& committed) {
 
 void EventHub::on_delta(const SessionId& session, const RunId& run, std::string_view text) {
     if (readers_ == 0) return;
-    std::string data = "{\"session_id\":" + to_json_string(session.text()) +
-                       ",\"run_id\":" + to_json_string(run.text()) +
-                       ",\"text\":" + to_json_string(text) + "}";
-    asio::post(loop_, [this, alive = alive_, session, data = std::move(data)] {
+    tell(session, "delta",
+         "{\"session_id\":" + to_json_string(session.text()) + ",\"run_id\":" +
+             to_json_string(run.text()) + ",\"text\":" + to_json_string(text) + "}");
+}
+
+void EventHub::on_progress(const SessionId& session, const PendingId& call,
+                           const Progress& progress) {
+    if (readers_ == 0) return;
+    tell(session, PendingProgress::kKind,
+         "{\"session_id\":" + to_json_string(session.text()) +
+             ",\"kind\":" + to_json_string(PendingProgress::kKind) + ",\"pending_id\":" +
+             to_json_string(call.text()) + ",\"progress\":" + to_json(progress) + "}");
+}
+
+void EventHub::tell(const SessionId& session, std::string_view event, std::string data) {
+    std::string text = frame({}, event, data);
+    asio::post(loop_, [this, alive = alive_, session, text = std::move(text)] {
         if (!*alive) return;
         const auto readers = by_session_.find(session);
         if (readers == by_session_.end()) return;
-        const auto delta = std::make_shared<const std::string>(frame({}, "delta", data));
+        const auto told = std::make_shared<const std::string>(text);
         for (SessionReader* reader : readers->second) {
-            if (reader->is_live()) reader->push(delta);
+            if (reader->is_live()) reader->push(told);
         }
     });
 }

@@ -5,7 +5,7 @@
 // and goes on live without gap or repeat: the store is read up to its end, and what comes live is
 // told apart by its position.
 //
-// Everything but on_commit and on_delta runs on the loop of the connections.
+// Everything but on_commit, on_delta and on_progress runs on the loop of the connections.
 
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>
@@ -59,6 +59,7 @@ class EventHub final {
     void on_commit(const CommittedLines& committed);
     bool has_readers() const { return readers_ > 0; }
     void on_delta(const SessionId& session, const RunId& run, std::string_view text);
+    void on_progress(const SessionId& session, const PendingId& call, const Progress& progress);
 
     struct ReaderOptions {
         std::string token_id = {};  // the stream ends when it is revoked
@@ -88,6 +89,8 @@ class EventHub final {
     friend class Reader;
 
     void publish(const CommittedLines& committed);
+    // To live readers of the session; it is in no log.
+    void tell(const SessionId& session, std::string_view event, std::string data);
     void for_each_reader(const std::function<void(Reader&)>& visit);
 
     boost::asio::any_io_executor loop_;

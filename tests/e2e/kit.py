@@ -6,6 +6,7 @@ fixed sleeps: wait_until() polls something observable, with a deadline.
 
 import contextlib
 import ctypes
+import datetime
 import functools
 import hashlib
 import hmac
@@ -52,6 +53,11 @@ def wait_until(predicate, what="", patience=PATIENCE):
 
 def now_ms():
     return int(time.time() * 1000)
+
+
+def to_ms(time_text):
+    """Of a time as the log has it."""
+    return round(datetime.datetime.fromisoformat(time_text).timestamp() * 1000)
 
 
 def signature(secret, body):

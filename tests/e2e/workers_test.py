@@ -250,6 +250,44 @@ class Leases(WorkerCase):
         kit.wait_until(lambda: self.call(other)["status"] == "waiting", "a lease of the first length to run out")
         self.assertEqual(self.call(pending)["status"], "processing")
 
+    def test_a_lease_that_is_renewed_often_is_not_written_often(self):
+        # design 7: renewals live in memory, with a record at half of a lease
+        session, pending = self.suspend()
+        self.claim(leaseMs=600000)
+        recorded = self.call(pending)["leaseUntil"]
+        for _ in range(20):
+            renewed = self.assert_status(self.on(pending, "renew", leaseMs=600000), 200)["pending"]["leaseUntil"]
+            self.assertGreaterEqual(renewed, recorded)
+        self.assertEqual(self.client.kinds(session).count("pending.processing"), 1)
+        self.assertEqual(self.client.session(session)["pending"][0]["worker"], "w")
+        # One that is mostly over by the log is written there.
+        self.on(pending, "renew", leaseMs=3600000)
+        self.assertEqual(self.client.kinds(session).count("pending.processing"), 2)
+        # And so is one that becomes shorter.
+        shorter = self.on(pending, "renew", leaseMs=60000)["pending"]["leaseUntil"]
+        self.assertLess(shorter, kit.now_ms() + 61000)
+        self.assertEqual(self.client.kinds(session).count("pending.processing"), 3)
+
+    def test_a_lease_that_was_renewed_in_memory_runs_out_at_its_new_time(self):
+        session, pending = self.suspend()
+        first = self.claim(leaseMs=4000)["pending"][0]["leaseUntil"]
+        renewed = self.on(pending, "renew", leaseMs=5000)["pending"]["leaseUntil"]
+        self.assertEqual(self.client.kinds(session).count("pending.processing"), 1, "the renewal is in memory")
+        self.assertGreater(renewed, first)
+        self.assert_problem(self.on(pending, "claim", "thief"), 409, "lease_held")
+        self.assertEqual(self.claim("next", wait="30s")["pending"][0]["id"], pending)
+        back, = [r for r in self.client.log(session) if r["kind"] == "pending.waiting"]
+        self.assertGreaterEqual(kit.to_ms(back["ts"]), renewed)
+
+    def test_a_lease_in_memory_is_over_at_a_boot(self):
+        _, pending = self.suspend()
+        self.claim(leaseMs=600000)
+        self.on(pending, "renew", leaseMs=600000)
+        self.restart()
+        self.assertEqual(self.call(pending)["status"], "waiting")
+        self.assertEqual(self.claim("next", leaseMs=60000)["pending"][0]["id"], pending)
+        self.assertLess(self.call(pending)["leaseUntil"], kit.now_ms() + 61000)
+
     def test_another_ones_lease_is_held(self):
         session, pending = self.suspend()
         self.assert_status(self.on(pending, "claim"), 200)
@@ -295,6 +333,27 @@ class Leases(WorkerCase):
         with self.nothing_changes(session):
             for wrong in ({"progress": {"percent": 500}}, {"progress": None}, {}):
                 self.assert_problem(self.on(pending, "progress", **wrong), 400, "invalid_request")
+
+    def test_progress_that_comes_often_is_shown_and_not_written(self):
+        # design 7: frequent progress lives in memory, with a record every 30 s
+        session, pending = self.suspend()
+        self.claim()
+        stream = self.stream(f"/v1/sessions/{session}/events")
+        stream.wait_for("snapshot")
+        for percent in range(1, 41):
+            self.assert_status(self.on(pending, "progress", progress={"percent": percent}), 200)
+            self.assertEqual(self.call(pending)["progress"], {"percent": percent})
+        self.assertEqual(self.client.session(session)["pending"][0]["progress"], {"percent": 40})
+        self.assertEqual(self.client.kinds(session).count("pending.progress"), 1)
+        told = stream.wait_for("pending.progress", 40)
+        self.assertEqual([event.data["progress"]["percent"] for event in told], list(range(1, 41)))
+        self.assertEqual({event.data["pending_id"] for event in told}, {pending})
+        self.assertEqual([event.id is None for event in told], [False] + [True] * 39)
+        # What was told last is what counts, though it is what the log has.
+        self.on(pending, "progress", progress={"percent": 1})
+        self.assertEqual(self.call(pending)["progress"], {"percent": 1})
+        self.assert_status(self.client.result(pending, "built", wait="10s"), 200)
+        self.assertEqual(self.client.last_words(session), "built")
 
     def test_the_log_tells_who_had_it(self):
         session, pending = self.suspend()
