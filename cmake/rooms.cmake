@@ -2,6 +2,15 @@
 
 option(ROUSE_UNITY "Compile the sources of a room together: quicker from scratch" OFF)
 
+function(rouse_compile_together target files)
+    if(ROUSE_UNITY)
+        set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files})
+        # Every source is an included file then, and its own types look as if others saw them.
+        target_compile_options(${target} PRIVATE
+            $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    endif()
+endfunction()
+
 function(rouse_room room)
     cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${room}/*.cc")
@@ -10,12 +19,7 @@ function(rouse_room room)
     target_include_directories(rouse_${room} PUBLIC
         "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src>" "$<INSTALL_INTERFACE:include/rouse/internal>")
     target_link_libraries(rouse_${room} PUBLIC ${ARG_LINK})
-    if(ROUSE_UNITY)
-        set_target_properties(rouse_${room} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-        # Every source is an included file then, and its own types look as if others saw them.
-        target_compile_options(rouse_${room} PRIVATE
-            $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-    endif()
+    rouse_compile_together(rouse_${room} 8)
 endfunction()
 
 # Fakes shared by the tests of all rooms.
@@ -37,7 +41,14 @@ function(rouse_test name)
     set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 900)
 endfunction()
 
+# ALONE: tests whose helpers have the names of others in the room.
 function(rouse_room_tests room)
+    cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${room}/*_test.cc")
     rouse_test(${room}_test LABEL unit SOURCES ${sources} LINK rouse_${room})
+    rouse_compile_together(${room}_test 6)
+    foreach(name ${ARG_ALONE})
+        set_source_files_properties("${CMAKE_SOURCE_DIR}/src/${room}/${name}_test.cc" PROPERTIES
+            SKIP_UNITY_BUILD_INCLUSION ON)
+    endforeach()
 endfunction()

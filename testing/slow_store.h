@@ -1,11 +1,21 @@
 #pragma once
 
-// A store whose commits wait until a test lets them go, loses them or refuses them.
+// A store whose commits wait until a test lets them go, loses them or refuses them, and a loop to
+// wait for them on.
 
+#include <gtest/gtest.h>
+
+#include <boost/asio/io_context.hpp>
 #include <deque>
+#include <memory>
 #include <utility>
 
+#include "base/env.h"
+#include "base/id_source.h"
+#include "store/memory/memory_store.h"
 #include "testing/forwarding_store.h"
+#include "testing/manual_clock.h"
+#include "testing/seeded_random.h"
 
 namespace rouse::testing {
 
@@ -33,6 +43,30 @@ class SlowStore final : public ForwardingStore {
  private:
     std::size_t commits_ = 0;
     std::deque<std::pair<Commit, CommitDone>> waiting_;
+};
+
+class SlowStoreTest : public ::testing::Test {
+ protected:
+    // As far as it goes without the disk.
+    void work() {
+        loop_.restart();
+        loop_.poll();
+    }
+    void let_go() {
+        store_->let_go();
+        work();
+    }
+
+    ManualClock clock_;
+    SeededRandom random_{7};
+    RealFs fs_;
+    Logger log_{LogLevel::off};
+    Env env_{clock_, random_, fs_, log_};
+    IdSource ids_{clock_, random_};
+    BootId boot_ = ids_.make<BootId>();
+    MemoryStore inner_{clock_};
+    std::shared_ptr<SlowStore> store_ = std::make_shared<SlowStore>(inner_);
+    boost::asio::io_context loop_{1};
 };
 
 }  // namespace rouse::testing

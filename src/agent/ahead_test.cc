@@ -4,12 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 
 #include "agent/durable_session.h"
 #include "agent/store_async.h"
-#include "base/id_source.h"
-#include "store/memory/memory_store.h"
 #include "testing/agent_kit.h"
 #include "testing/slow_store.h"
 
@@ -18,7 +15,7 @@ namespace {
 
 using namespace testing;
 
-class AheadTest : public ::testing::Test {
+class AheadTest : public SlowStoreTest {
  protected:
     // A session with a message, its first commit on its way; the agent works on it.
     void begin(AgentOptions options) {
@@ -47,26 +44,7 @@ class AheadTest : public ::testing::Test {
                               });
         work();
     }
-    // As far as it goes without the disk.
-    void work() {
-        loop_.restart();
-        loop_.poll();
-    }
-    void let_go() {
-        store_->let_go();
-        work();
-    }
 
-    ManualClock clock_;
-    SeededRandom random_{7};
-    RealFs fs_;
-    Logger log_{LogLevel::off};
-    Env env_{clock_, random_, fs_, log_};
-    IdSource ids_{clock_, random_};
-    BootId boot_ = ids_.make<BootId>();
-    MemoryStore inner_{clock_};
-    std::shared_ptr<SlowStore> store_ = std::make_shared<SlowStore>(inner_);
-    boost::asio::io_context loop_{1};
     std::unique_ptr<Agent> agent_;
     std::shared_ptr<DurableSession> session_;
     std::stop_source stop_;
@@ -246,6 +224,22 @@ TEST_F(EndAheadTest, WhoeverWaitsIsToldThatItsEndWasLost) {
     EXPECT_EQ(reached_->error().reason, "store_failed");
     ASSERT_TRUE(session_->refresh());
     EXPECT_TRUE(session_->state().run_is_open()) << "it believes the log again";
+}
+
+TEST_F(EndAheadTest, WhoeverAsksAfterwardsIsToldTheSame) {
+    begin({.model = std::make_shared<ScriptedModel>(std::vector{says("hello")})});
+    let_go();
+    store_->lose();
+    work();
+    for (int times = 0; times < 2; ++times) {
+        wait_for_disk();
+        ASSERT_TRUE(reached_);
+        ASSERT_FALSE(*reached_) << "an end that is lost is forgotten";
+        EXPECT_EQ(reached_->error().reason, "store_failed");
+    }
+    ASSERT_TRUE(session_->refresh());
+    wait_for_disk();
+    EXPECT_TRUE(*reached_) << "it has read the log since";
 }
 
 TEST_F(EndAheadTest, WhatTheStoreRefusesIsPlannedAgainWithinTheTurn) {

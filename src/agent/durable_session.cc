@@ -56,6 +56,7 @@ Result<void> DurableSession::reload() {
     turn_usage_ = Usage{};
     letters_.clear();
     kept_.clear();
+    lost_.reset();
     sent_ = 0;
     stale_ = true;
     if (Result<void> read = read_from(1); !read) return read;
@@ -90,18 +91,22 @@ bool DurableSession::can_take_over(Seq first) const {
 bool DurableSession::runs_ahead() {
     if (!ahead_) return false;
     if (!ahead_->ended()) return true;
-    stale_ = stale_ || ahead_->refused();
+    if (ahead_->refused()) {
+        stale_ = true;
+        lost_ = ahead_->error();
+    }
     ahead_.reset();
     return false;
 }
 
 Task<Result<void>> DurableSession::reach_disk() {
-    if (!runs_ahead()) co_return Result<void>();
-    const std::shared_ptr<CommitUnderWay> commit = ahead_;
-    const asio::any_io_executor executor = co_await asio::this_coro::executor;
-    const Result<Committed> done = co_await commit->wait(executor);
-    (void)runs_ahead();
-    if (!done) co_return done.error();
+    if (runs_ahead()) {
+        const std::shared_ptr<CommitUnderWay> commit = ahead_;
+        const asio::any_io_executor executor = co_await asio::this_coro::executor;
+        (void)co_await commit->wait(executor);
+        (void)runs_ahead();
+    }
+    if (lost_) co_return *lost_;
     co_return Result<void>();
 }
 
@@ -140,8 +145,9 @@ Task<Result<std::span<const Message>>> DurableSession::history() {
 Task<Result<std::optional<Suspension>>> DurableSession::load_suspension() {
     lent_.clear();  // this is how a turn begins
     if (Result<void> fresh = refresh(); !fresh) co_return fresh.error();
-    const Records due = plan_due(state_, boot_, now());
-    if (!due.empty()) {
+    // With companions there is somebody who sees to it, and knows more of leases than the log.
+    const bool ours = companions_ == nullptr;
+    if (ours && !plan_due(state_, boot_, now()).empty()) {
         const Plan plan = [this](const SessionState& state) {
             return Result<Records>(plan_due(state, boot_, now()));
         };

@@ -79,7 +79,7 @@ class DurableSession final : public Session {
 
     // Commits what was kept back and what the plan adds; planned again when somebody else wrote.
     //   cancelled  run_ended: the run that this turn is has been ended by somebody else
-    enum class Step : std::uint8_t { another, last };
+    enum class Step : std::uint8_t { another, last };  // last: what is planned ends the turn
     Task<Result<void>> write(Plan plan, Step step = Step::another);
     Task<Result<void>> send(Commit commit, Companions::Then then);
     // The last commit of a turn that does not wait for it.
@@ -126,6 +126,7 @@ class DurableSession final : public Session {
     Records kept_;                           // behind it
     bool stale_ = true;                      // the log has to be read from the beginning
     std::shared_ptr<CommitUnderWay> ahead_;  // the latest that it goes ahead of
+    std::optional<Error> lost_;              // why that did not arrive, until the log is read again
     boost::asio::any_io_executor loop_;      // on which turns end ahead; empty: they do not
     RunId run_;                              // that the turn in progress is
     bool writing_ = false;

@@ -145,6 +145,7 @@ Task<Result<void>> DurableSession::write(Plan plan, Step step) {
         Result<Records> planned = plan(state_);
         if (!planned) co_return planned.error();
         Records kept = std::exchange(kept_, {});
+        const bool ends = step == Step::last && !planned->empty() && loop_;
         const std::size_t own = kept.size() + planned->size();
         if (own == 0) co_return Result<void>();
         fold_ahead(*planned);
@@ -165,7 +166,7 @@ Task<Result<void>> DurableSession::write(Plan plan, Step step) {
         const std::size_t count = commit.appends.front().records.size();
         Unless sent(stale_);  // cancelled here, it would know more than the log
         Result<void> done;
-        if (step == Step::last && loop_) {
+        if (ends) {
             done = co_await send_last(std::move(commit), std::move(then));
         } else {
             done = co_await send(std::move(commit), std::move(then));
@@ -240,6 +241,7 @@ Task<Result<void>> DurableSession::add_user(Message message) {
 // Others may have written while this turn keeps records back.
 Result<void> DurableSession::catch_up() {
     if (runs_ahead()) return {};
+    if (lost_) return *lost_;
     const Result<Seq> latest = store_->last_seq(id_);
     if (!latest) return latest.error();
     if (*latest <= sent_) return {};

@@ -25,6 +25,7 @@ class CommitUnderWay {
     // It never will be durable. What the store refuses, it refuses before start_commit() returns.
     bool refused() const { return refused_; }
     bool ended() const { return result_.has_value(); }
+    const Error& error() const { return result_->error(); }  // of one that ended and was refused
     // Those that wait on the executor of the commit go on first, in the order of the commits.
     Task<Result<Committed>> wait(boost::asio::any_io_executor executor);
     // Called on the executor of the commit before whoever begins to wait later; not if it fails.

@@ -243,8 +243,9 @@ class Service {
     }
 
     std::string snapshot(const SessionId& id) const {
-        const auto state = store_->load(id);
+        auto state = store_->load(id);
         if (!state) return "{}";
+        state = notes_.over(*std::move(state));
         Transcript said;
         const Result<std::vector<Record>> log = read_records(*store_, id);
         for (const Record& record : log ? *log : std::vector<Record>())

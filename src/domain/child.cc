@@ -1,6 +1,7 @@
 #include "domain/child.h"
 
 #include <algorithm>
+#include <ranges>
 
 namespace rouse {
 namespace {
@@ -40,6 +41,19 @@ const RunId* given_up_run(const RecordBody& record) {
     if (left == nullptr) return nullptr;
     const bool for_good = left->exhausted || left->reason == InterruptReason::wait_timeout;
     return for_good ? &left->run_id : nullptr;
+}
+
+std::set<RunId> with_those_it_continues(const std::vector<Record>& log, const RunId& run) {
+    std::set<RunId> runs = {run};
+    RunId next = run;
+    for (const Record& record : std::views::reverse(log)) {
+        const auto* started = std::get_if<RunStarted>(&record.body);
+        if (started == nullptr || started->run_id != next) continue;
+        if (started->continues.empty()) break;
+        next = started->continues;
+        runs.insert(next);
+    }
+    return runs;
 }
 
 std::vector<PendingId> find_answered_calls(const SessionState& parent, const SessionState& child) {

@@ -4,6 +4,7 @@
 // commit that records the call, and the child's end settles that call by the commit that ends it.
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ std::string child_error(const SessionId& child, std::string_view what);
 
 // The run that this record gives up: the children that it asked have nobody to answer.
 const RunId* given_up_run(const RecordBody& record);
+
+// A run with the interrupted ones that it goes on from: what those asked for is its own to give up.
+std::set<RunId> with_those_it_continues(const std::vector<Record>& log, const RunId& run);
 
 // The parent's open calls that the end of the child's run answers: not those whose message still
 // waits for a run to read it.

@@ -36,6 +36,19 @@ void CallNotes::report(const PendingId& call, Progress before, Progress now) {
     note.progress = std::move(now);
 }
 
+std::optional<Progress> CallNotes::unrecorded(const PendingCall& call) const {
+    const std::lock_guard lock(mutex_);
+    const Note* note = find(call);
+    if (note == nullptr || call.progress != note->recorded_progress) return std::nullopt;
+    return note->progress;
+}
+
+void CallNotes::forget_lease(const PendingId& call) {
+    const std::lock_guard lock(mutex_);
+    const auto note = notes_.find(call);
+    if (note != notes_.end()) note->second.recorded_lease.reset();
+}
+
 void CallNotes::forget(const PendingId& call) {
     const std::lock_guard lock(mutex_);
     notes_.erase(call);

@@ -28,6 +28,10 @@ class CallNotes final {
     // `before` is the progress as the log has it; with another one there, the note says nothing.
     void report(const PendingId& call, Progress before, Progress now);
 
+    // What the log does not have of an open call.
+    std::optional<Progress> unrecorded(const PendingCall& call) const;
+
+    void forget_lease(const PendingId& call);  // the log has another one, or none
     void forget(const PendingId& call);
 
     // Adds what was said since to a state that the log gave.

@@ -57,6 +57,22 @@ TEST(CallNotesTest, ARenewalHoldsForTheLeaseThatItRenews) {
     EXPECT_FALSE(released.pending[0].lease_until);
 }
 
+TEST(CallNotesTest, ALeaseThatIsWrittenAnewIsAnother) {
+    CallNotes notes;
+    notes.renew(kCall, kNoon, kNoon + 1h);
+    notes.forget_lease(kCall);  // somebody's, until the same moment
+    EXPECT_EQ(notes.over(a_session())->pending[0].lease_until, kNoon);
+}
+
+TEST(CallNotesTest, TellsWhatTheLogDoesNotHave) {
+    CallNotes notes;
+    EXPECT_FALSE(notes.unrecorded(a_session()->pending[0]));
+    notes.report(kCall, percent(10), percent(20));
+    EXPECT_EQ(notes.unrecorded(a_session()->pending[0]), percent(20));
+    notes.recorded(kCall, kNoon);
+    EXPECT_FALSE(notes.unrecorded(a_session()->pending[0]));
+}
+
 TEST(CallNotesTest, ProgressIsShownUntilTheLogHasMore) {
     CallNotes notes;
     notes.report(kCall, percent(10), percent(20));

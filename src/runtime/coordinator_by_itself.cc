@@ -87,7 +87,8 @@ Task<void> Coordinator::sweep(SessionId id) {
 }
 
 Task<void> Coordinator::cancel_children(SessionId parent, RunId run) {
-    const Runs runs = {run};
+    const Result<std::vector<Record>> log = read_records(*parts_.store, parent);
+    const Runs runs = log ? with_those_it_continues(*log, run) : Runs{run};  // else it was deleted
     for (const std::shared_ptr<const SessionState>& child : asked_by(parent, runs))
         co_await cancel_asked_by(child->id, runs);
 }
@@ -249,7 +250,8 @@ Coordinator::Orphans Coordinator::find_orphans(std::vector<SessionId> parents) {
         const Result<std::vector<Record>> log = read_records(*parts_.store, parent);
         if (!log) continue;
         for (const Record& record : *log) {
-            if (const RunId* run = given_up_run(record.body)) given_up[parent].insert(*run);
+            const RunId* run = given_up_run(record.body);
+            if (run != nullptr) given_up[parent].merge(with_those_it_continues(*log, *run));
         }
     }
     const auto left = parts_.system.ask([](const SystemState& state) { return state.children; });

@@ -76,8 +76,10 @@ Task<Result<Reply>> Coordinator::settle(PendingId id, Settlement settlement, Not
     const Result<SessionId> session = session_of(id);
     if (!session) co_return unknown_pending_id();
     const Plan plan = [this, id, settlement](const SessionState& state) -> Result<Change> {
+        std::optional<Progress> progress;  // the last that was heard of the call
         if (const PendingCall* call = state.find_pending(id); call && is_open(call->status)) {
             if (Result<void> fits = check_result(*call, settlement); !fits) return fits.error();
+            progress = parts_.notes.unrecorded(*call);
         }
         Result<SettlePlan> planned = plan_settle(state, id, settlement, parts_.boot, now());
         if (!planned && planned.error().reason == "unknown_pending_id") {
@@ -93,6 +95,9 @@ Task<Result<Reply>> Coordinator::settle(PendingId id, Settlement settlement, Not
         }
         change.answer = to_json(answers::Settled{true, state.id, planned->duplicate});
         change.records = std::move(planned->records);
+        if (progress && !change.records.empty()) {
+            change.records.insert(change.records.begin(), PendingProgress{id, *progress});
+        }
         return change;
     };
     Result<Reply> answer = co_await change(*session, plan, std::move(note));
@@ -203,7 +208,11 @@ Task<Result<Reply>> Coordinator::claim(PendingId id, std::string worker, Millise
     };
     Result<Reply> answer = co_await change(*session, plan, kNoNote);
     if (!answer) co_return refuse_past(id, answer.error());
-    if (renewed) parts_.notes.renew(id, *renewed, until);
+    if (renewed) {
+        parts_.notes.renew(id, *renewed, until);
+    } else {
+        parts_.notes.forget_lease(id);
+    }
     co_return answer;
 }
 
@@ -221,6 +230,7 @@ Task<Result<Reply>> Coordinator::release(PendingId id, std::string worker) {
     };
     Result<Reply> answer = co_await change(*session, plan, kNoNote);
     if (!answer) co_return refuse_past(id, answer.error());
+    parts_.notes.forget_lease(id);
     co_return answer;
 }
 

@@ -3,10 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 
-#include "base/id_source.h"
-#include "store/memory/memory_store.h"
 #include "testing/agent_kit.h"
 #include "testing/slow_store.h"
 
@@ -26,7 +23,7 @@ class Followers final : public Companions {
 };
 
 // One session whose run is in the log; the agent says hello and is done.
-class RunDriverTest : public ::testing::Test {
+class RunDriverTest : public SlowStoreTest {
  protected:
     RunDriverTest() {
         AgentDefinition agent;
@@ -51,23 +48,9 @@ class RunDriverTest : public ::testing::Test {
                               });
         work();
     }
-    void work() {
-        loop_.restart();
-        loop_.poll();
-    }
 
-    ManualClock clock_;
-    SeededRandom random_{7};
-    RealFs fs_;
-    Logger log_{LogLevel::off};
-    Env env_{clock_, random_, fs_, log_};
-    IdSource ids_{clock_, random_};
-    BootId boot_ = ids_.make<BootId>();
     SessionId id_ = ids_.make<SessionId>();
     RunId run_ = ids_.make<RunId>();
-    MemoryStore inner_{clock_};
-    std::shared_ptr<SlowStore> store_ = std::make_shared<SlowStore>(inner_);
-    boost::asio::io_context loop_{1};
     Registry registry_;
     Followers followers_;
     RunDriver driver_{
@@ -80,8 +63,7 @@ TEST_F(RunDriverTest, NobodyHearsOfAnEndThatIsNotDurable) {  // P1, W2
     EXPECT_FALSE(told_);
     EXPECT_EQ(followers_.followed, 0U) << "what follows from it has begun";
     EXPECT_EQ(driver_.in_flight(), 1U);
-    store_->let_go();
-    work();
+    let_go();
     ASSERT_TRUE(told_ && *told_ && **told_);
     EXPECT_EQ((**told_)->status, ReportStatus::completed);
     EXPECT_EQ(followers_.followed, *inner_.last_seq(id_));

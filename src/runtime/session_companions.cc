@@ -66,6 +66,18 @@ std::string last_words(Store& store, const SessionId& session) {
     return last_words(bodies);
 }
 
+// The call that does not wait any more from this record on.
+const PendingId* ended_call(const RecordBody& record) {
+    if (const auto* completed = std::get_if<PendingCompleted>(&record)) {
+        return &completed->pending_id;
+    }
+    if (const auto* failed = std::get_if<PendingFailed>(&record)) return &failed->pending_id;
+    if (const auto* expired = std::get_if<PendingExpired>(&record)) return &expired->pending_id;
+    if (const auto* approved = std::get_if<PendingApproved>(&record)) return &approved->pending_id;
+    const auto* cancelled = std::get_if<PendingCancelled>(&record);
+    return cancelled == nullptr ? nullptr : &cancelled->pending_id;
+}
+
 bool changes_due(const Seen& records) {
     return std::ranges::any_of(records, [](const RecordBody* one) {
         const RecordBody& record = *one;
@@ -346,10 +358,11 @@ Companions::Then SessionCompanions::finish(Work& work) {
             followed.closed.push_back(cancelled->pending_id);
         } else if (const auto* expired = std::get_if<PendingExpired>(record)) {
             followed.closed.push_back(expired->pending_id);
-        } else if (const auto* completed = std::get_if<PendingCompleted>(record)) {
-            followed.ended.push_back(completed->pending_id);
-        } else if (const auto* failed = std::get_if<PendingFailed>(record)) {
-            followed.ended.push_back(failed->pending_id);
+        }
+    }
+    for (const LogAppend& append : work.commit.appends) {
+        for (const RecordBody& record : append.records) {
+            if (const PendingId* id = ended_call(record)) followed.ended.push_back(*id);
         }
     }
     const auto system = std::ranges::find(work.commit.appends, system_log(), &LogAppend::log);
@@ -368,7 +381,6 @@ void SessionCompanions::follow(const Followed& followed) {
     if (followed.webhook && effects_.webhook_queued) effects_.webhook_queued();
     for (const PendingId& id : followed.closed) {
         if (effects_.call_closed) effects_.call_closed(id);
-        if (effects_.call_ended) effects_.call_ended(id);
     }
     for (const PendingId& id : followed.ended) {
         if (effects_.call_ended) effects_.call_ended(id);

@@ -90,7 +90,7 @@ class SessionCompanions final : public Companions {
         bool webhook = false;
         RunId given_up;
         std::vector<PendingId> closed;
-        std::vector<PendingId> ended;  // by a result or an error
+        std::vector<PendingId> ended;
         std::vector<std::size_t> kinds;
         std::vector<SessionId> to_drive;
         std::vector<std::pair<SessionId, std::size_t>> woken;  // with the bytes of the message

@@ -392,8 +392,9 @@ Task<Response> Api::list_waits(Request& request) {
         next = std::to_string(to_epoch_ms(last.deadline)) + "." + last.id.text();
     }
     for (const SessionSummary& one : waits) {
-        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(one.id);
+        Result<std::shared_ptr<const SessionState>> state = parts_.store->load(one.id);
         if (!state || !(*state)->is_parked()) continue;
+        state = parts_.notes.over(*std::move(state));
         const Result<Transcript> said = transcript_of_open_calls(**state);
         if (!said) continue;
         items.push_back(wait_json(**state, open_inputs(**state, *said), viewer(request)));

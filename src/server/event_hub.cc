@@ -395,10 +395,11 @@ void EventHub::on_delta(const SessionId& session, const RunId& run, std::string_
 void EventHub::on_progress(const SessionId& session, const PendingId& call,
                            const Progress& progress) {
     if (readers_ == 0) return;
-    tell(session, PendingProgress::kKind,
-         "{\"session_id\":" + to_json_string(session.text()) +
-             ",\"kind\":" + to_json_string(PendingProgress::kKind) + ",\"pending_id\":" +
-             to_json_string(call.text()) + ",\"progress\":" + to_json(progress) + "}");
+    JsonObject data;
+    data.text("session_id", session.text()).text("task_id", store_->task_of(session));
+    data.text("kind", PendingProgress::kKind).text("pending_id", call.text());
+    data.value("progress", progress);
+    tell(session, PendingProgress::kKind, data.done());
 }
 
 void EventHub::tell(const SessionId& session, std::string_view event, std::string data) {

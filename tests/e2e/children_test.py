@@ -37,6 +37,10 @@ def setup(extra=(), **sections):
         on_user("use job", calls(("job", {}, "call_j"))),
         on_result("job", says("job: {{result}}")),
     ]
+    wanderer = [
+        on_user("go", delegate("use job", wait=False)),
+        on_result("start_session", says("thought about it", delay_ms=30000)),
+    ]
     deep = [
         on_user("dig", calls(("start_session", {"agent": "deep", "message": "dig"}))),
         on_result("start_session", says("{{result}}")),
@@ -44,6 +48,7 @@ def setup(extra=(), **sections):
     return kit.Setup(
         agents=[{"name": "boss", "script": boss, "tools": ["start_session", "ask_user"]},
                 {"name": "worker", "script": worker, "tools": ["job"]},
+                {"name": "wanderer", "script": wanderer, "tools": ["start_session"]},
                 {"name": "deep", "script": deep, "tools": ["start_session"]}],
         tools=[{"name": "job", "kind": "external"}], **sections)
 
@@ -190,6 +195,17 @@ class Children(kit.Case):
         self.client.wait_status(child, "running")
         self.assert_status(self.client.post(f"/v1/sessions/{parent}/cancel"), 202)
         self.assertEqual(self.client.wait_status(child, "idle")["run"]["outcome"], "cancelled")
+
+    def test_a_run_that_goes_on_gives_up_what_the_interrupted_one_asked_for(self):
+        parent = self.client.start("go", agent="wanderer", wait=None)["id"]
+        child = self.child(parent)
+        pending = self.client.wait_status(child, "waiting")["pending"][0]["pending_id"]
+        self.after_boot()
+        self.client.wait_status(parent, "running")
+        self.assertEqual((self.count(parent, "run.started"), self.client.session(child)["status"]), (2, "waiting"))
+        self.assert_status(self.client.post(f"/v1/sessions/{parent}/cancel"), 202)
+        self.assertEqual(self.client.wait_status(child, "idle")["run"]["outcome"], "cancelled")
+        self.assert_problem(self.client.result(pending), 410, "not_waiting")
 
     def test_cancelling_the_call_goes_on_without_the_child(self):
         parent, child, pending = self.give_job()

@@ -352,8 +352,17 @@ class Leases(WorkerCase):
         # What was told last is what counts, though it is what the log has.
         self.on(pending, "progress", progress={"percent": 1})
         self.assertEqual(self.call(pending)["progress"], {"percent": 1})
+        # Whoever looks in another way sees it too, and the log has it in the end.
+        self.on(pending, "progress", progress={"percent": 99, "message": "nearly"})
+        snapshot, = self.stream(f"/v1/sessions/{session}/events").wait_for("snapshot")
+        wait, = self.client.get("/v1/waits")["items"]
+        for view in (snapshot.data, wait):
+            self.assertEqual(view["pending"][0]["progress"], {"percent": 99, "message": "nearly"})
         self.assert_status(self.client.result(pending, "built", wait="10s"), 200)
         self.assertEqual(self.client.last_words(session), "built")
+        self.assertEqual([r["progress"] for r in self.client.log(session) if r["kind"] == "pending.progress"],
+                         [{"percent": 1}, {"percent": 99, "message": "nearly"}])
+        self.assertEqual(self.call(pending)["progress"], {"percent": 99, "message": "nearly"})
 
     def test_the_log_tells_who_had_it(self):
         session, pending = self.suspend()
