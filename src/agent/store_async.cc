@@ -144,9 +144,9 @@ Task<Result<Committed>> CommitUnderWay::wait(asio::any_io_executor executor) {
 }
 
 void CommitUnderWay::when_durable(std::function<void()> follow) {
-    add_waiter(on_, [follow = std::move(follow)](const Result<Committed>& done) {
-        if (done) follow();
-    });
+    waiters_.push_back({on_, [follow = std::move(follow)](const Result<Committed>& done) {
+                            if (done) follow();
+                        }});
 }
 
 void CommitUnderWay::begin(Store& store, Commit commit, std::shared_ptr<CommitUnderWay> self) {

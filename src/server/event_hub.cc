@@ -402,7 +402,7 @@ void EventHub::on_progress(const SessionId& session, const PendingId& call,
     tell(session, PendingProgress::kKind, data.done());
 }
 
-void EventHub::tell(const SessionId& session, std::string_view event, std::string data) {
+void EventHub::tell(const SessionId& session, std::string_view event, std::string_view data) {
     std::string text = frame({}, event, data);
     asio::post(loop_, [this, alive = alive_, session, text = std::move(text)] {
         if (!*alive) return;

@@ -90,7 +90,7 @@ class EventHub final {
 
     void publish(const CommittedLines& committed);
     // To live readers of the session; it is in no log.
-    void tell(const SessionId& session, std::string_view event, std::string data);
+    void tell(const SessionId& session, std::string_view event, std::string_view data);
     void for_each_reader(const std::function<void(Reader&)>& visit);
 
     boost::asio::any_io_executor loop_;
