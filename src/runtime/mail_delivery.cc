@@ -103,6 +103,9 @@ void SessionCompanions::send_letters(Work& work) {
             continue;
         }
         for (const MailAddress& to : letter->to) {
+            // Before the look at who waits for whom: what the other one does after this makes the
+            // commit outdated.
+            (void)work.draft.state_of(to.session_id);
             if (letter->asks && planner_.waits_for(to.session_id, work.after.id)) {
                 take_back(work, question, to.name + " waits for an answer from here; answer first");
                 continue;
