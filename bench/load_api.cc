@@ -24,7 +24,7 @@ bool is_success(const Answer& answer) {
 }
 
 // What stands behind the names, one after the other, in the text of an answer: a generator that
-// parsed every answer would be half of what it measures. Empty: it is not there, or no string.
+// parsed every answer would measure itself. Empty: it is not there, or no string.
 std::string_view text_behind(const Answer& answer, std::initializer_list<std::string_view> names) {
     std::string_view rest = answer.body;
     for (const std::string_view name : names) {

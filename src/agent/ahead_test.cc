@@ -165,6 +165,24 @@ TEST_P(CancelledAtTest, WhatTheSessionKnowsIsInTheLog) {
     EXPECT_FALSE(logged.run_is_open()) << "what was cancelled says so, what was done is done";
 }
 
+TEST_F(AheadTest, WhatIsLostWhileTheModelThinksIsKnownBeforeAToolIsCalled) {  // P1, W2
+    ScriptEntry slow = calls({{"c1", "look"}});
+    slow.delay_ms = 1;
+    ToolAnnotations harmless;
+    harmless.idempotent = true;
+    const Counted look = answering("look", "a tree", harmless);
+    begin({.model = std::make_shared<ScriptedModel>(std::vector{slow, says("seen")}),
+           .tools = {look.tool}});
+    store_->lose();
+    while (!result_) {
+        loop_.restart();
+        loop_.run_one();
+    }
+    ASSERT_FALSE(*result_);
+    EXPECT_EQ(result_->error().reason, "store_failed");
+    EXPECT_EQ(*look.calls, 0) << "called for a run that is in no log";
+}
+
 // Somebody drives the turn and waits for the disk in its place.
 class EndAheadTest : public AheadTest {
  protected:
