@@ -77,9 +77,10 @@ class DurableSession final : public Session {
  private:
     using Plan = std::function<Result<Records>(const SessionState&)>;
 
+    enum class Step : std::uint8_t { another, last };  // last: what is planned ends the turn
+
     // Commits what was kept back and what the plan adds; planned again when somebody else wrote.
     //   cancelled  run_ended: the run that this turn is has been ended by somebody else
-    enum class Step : std::uint8_t { another, last };  // last: what is planned ends the turn
     Task<Result<void>> write(Plan plan, Step step = Step::another);
     Task<Result<void>> send(Commit commit, Companions::Then then);
     // The last commit of a turn that does not wait for it.

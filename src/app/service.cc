@@ -112,8 +112,9 @@ class Service {
           http_client_(work_.get_executor()),
           system_(env_, store_),
           children_(env_.clock, env_.random, *store_, registry_),
-          mail_planner_(env_.clock, env_.random, *store_),
-          companions_(env_, *store_, system_, registry_, mail_planner_, boot_id_),
+          waits_(*store_),
+          mail_planner_(env_.clock, env_.random, *store_, waits_),
+          companions_(env_, *store_, system_, registry_, waits_, boot_id_),
           driver_({env_, store_, boot_id_, registry_, work_.get_executor(),
                    options_.config.limits.concurrent_runs,
                    [this](const SessionId& session, const RunId& run, std::string_view text) {
@@ -399,6 +400,7 @@ class Service {
     Registry registry_;
     SystemLog system_;
     ChildPlanner children_;
+    WaitGraph waits_;
     MailPlanner mail_planner_;
     SessionCompanions companions_;
     RunDriver driver_;

@@ -26,8 +26,8 @@ inline constexpr std::size_t kChildDepth = 5;
 inline constexpr std::chrono::hours kAnswersKept{24};       // to requests with an Idempotency-Key
 inline constexpr std::size_t kAnswersRemembered = 250'000;  // of those, the latest
 inline constexpr std::chrono::minutes kLongestWait{5};
-inline constexpr std::chrono::seconds kProgressRecordedEvery{
-    30};  // of one call; what comes between is in memory
+// Progress of one call: what comes between is in memory.
+inline constexpr std::chrono::seconds kProgressRecordedEvery{30};
 // Webhooks: on their way, in all and to one endpoint; waiting for one endpoint; given up and kept.
 inline constexpr std::size_t kWebhooksAtOnce = 64;
 inline constexpr std::size_t kWebhooksAtOnceEach = 8;

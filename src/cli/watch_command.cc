@@ -46,17 +46,26 @@ class Watcher final {
             std::cerr << "connected again\n";
         } else if (event.name == "resync") {
             std::cerr << "away for too long: some records were missed\n";
-        } else if (!event.id.empty() && event.name != "snapshot") {
-            context_.json() ? void(context_.print_json(event.data)) : show_record(event);
+        } else if (event.name == PendingProgress::kKind || !event.id.empty()) {
+            if (event.name == "snapshot") return false;
+            context_.json() ? void(context_.print_json(event.data)) : show_event(event);
             std::cout.flush();
         }
         return event.name == SessionDeleted::kKind;
     }
 
-    void show_record(const client::Event& event) const {
-        const Result<RecordLine> line = to_line(event.data);
+    // Progress that is told more often than it is recorded has no seq and no time of its own.
+    Result<RecordLine> line_of(const client::Event& event) const {
+        if (!event.id.empty()) return to_line(event.data);
+        const Result<PendingProgress> told = from_json<PendingProgress>(event.data, "the progress");
+        if (!told) return told.error();
+        return RecordLine{0, context_.now(), event.name, describe(*told)};
+    }
+
+    void show_event(const client::Event& event) const {
+        const Result<RecordLine> line = line_of(event);
         if (!line) return;
-        std::string seq = std::to_string(line->seq);
+        std::string seq = line->seq == 0 ? "" : std::to_string(line->seq);
         seq.insert(0, seq.size() < 4 ? 4 - seq.size() : 0, ' ');
         std::string kind = printable(line->kind);
         kind.resize(std::max<std::size_t>(kind.size(), 18), ' ');

@@ -1,10 +1,12 @@
 #include "domain/mail.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/limits.h"
 #include "base/utf8.h"
+#include "domain/child.h"
 #include "domain/run_rules.h"
 
 namespace rouse {
@@ -145,16 +147,21 @@ const PendingCall* find_answered_call(const SessionState& asker, const Letter& l
     return found == asker.pending.end() ? nullptr : &*found;
 }
 
-std::vector<SessionId> asked_by(const SessionState& session) {
-    std::vector<SessionId> asked;
+std::vector<SessionId> awaited_sessions(const SessionState& session) {
+    std::vector<SessionId> awaited;
     for (const PendingCall& call : session.pending) {
-        if (!is_open(call.status) || call.waits_for != WaitsFor::message) continue;
-        if (const std::optional<Letter> letter = read_letter(call.metadata)) {
-            for (const MailAddress& to : letter->to)
-                asked.push_back(to.session_id);
+        if (!is_open(call.status)) continue;
+        if (call.waits_for == WaitsFor::message) {
+            const std::optional<Letter> letter = read_letter(call.metadata);
+            if (!letter) continue;
+            std::ranges::transform(letter->to, std::back_inserter(awaited),
+                                   &MailAddress::session_id);
+        } else if (call.waits_for == WaitsFor::child) {
+            const std::optional<ChildWish> wish = read_wish(call.metadata);
+            if (wish) awaited.push_back(wish->session_id);
         }
     }
-    return asked;
+    return awaited;
 }
 
 bool broke_off(const SessionState& state) {

@@ -89,8 +89,8 @@ bool is_returned_letter(const InboxReceived& received, const Letter& letter, con
 const PendingCall* find_call_for_reply(const SessionState& asker, const MessageId& message);
 // The call that this letter answers: by reply_to, or since it comes from whoever was asked.
 const PendingCall* find_answered_call(const SessionState& asker, const Letter& letter);
-// Whom the session's open calls wait for an answer from.
-std::vector<SessionId> asked_by(const SessionState& session);
+// Whom the session's open calls wait for: those it asked, and those it started.
+std::vector<SessionId> awaited_sessions(const SessionState& session);
 
 // True when the latest run failed or was cancelled: what was there when it began had its run,
 // though nobody may have seen it.

@@ -24,6 +24,9 @@ struct SessionCompanions::Work {
         return call != after.calls.end() && call->tool == tool;
     }
 
+    // Where the session's log ends before the commit.
+    Seq last_before() const { return after.last_seq - records.size(); }
+
     const SessionState& after;
     Commit& commit;
     CommitDraft draft;                            // of the other logs
@@ -39,6 +42,7 @@ struct SessionCompanions::Work {
     std::vector<Letter> mail_queued = {};
     RunId given_up = {};  // whose children have nobody to answer
     bool webhook = false;
+    bool begins_wait = false;  // for another session
 };
 
 }  // namespace rouse

@@ -432,6 +432,7 @@ Task<Result<Reply>> Coordinator::resume(SessionId id, std::optional<std::string>
             const auto call = std::ranges::find(state.pending, call_id, &PendingCall::call_id);
             if (call == state.pending.end() || !is_open(call->status)) continue;
             if (Result<void> fits = check_result(*call, result); !fits) return fits.error();
+            add_last_progress(*call, planned->records);
         }
         Change change;
         change.run = run_of(state);

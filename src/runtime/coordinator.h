@@ -140,6 +140,8 @@ class Coordinator final {
     Result<Change> plan_past_settlement(const SessionId& session, const PendingId& id,
                                         const Settlement& settlement, const Error& refusal);
     Result<void> check_result(const PendingCall& call, const Settlement& settlement) const;
+    // Puts the last that was heard of a call before what settles it, unless the log has it.
+    void add_last_progress(const PendingCall& call, Records& settles) const;
     std::vector<SessionSummary> left_behind(ResumePolicy policy);
     void continue_all(std::vector<SessionId> sessions);
     Task<void> continue_one(SessionId session);

@@ -72,14 +72,20 @@ Result<Coordinator::Change> Coordinator::plan_past_settlement(const SessionId& s
     return change;
 }
 
+void Coordinator::add_last_progress(const PendingCall& call, Records& settles) const {
+    std::optional<Progress> progress = parts_.notes.unrecorded(call);
+    if (!progress || settles.empty()) return;
+    settles.insert(settles.begin(), PendingProgress{call.pending_id, *std::move(progress)});
+}
+
 Task<Result<Reply>> Coordinator::settle(PendingId id, Settlement settlement, Note note) {
     const Result<SessionId> session = session_of(id);
     if (!session) co_return unknown_pending_id();
     const Plan plan = [this, id, settlement](const SessionState& state) -> Result<Change> {
-        std::optional<Progress> progress;  // the last that was heard of the call
-        if (const PendingCall* call = state.find_pending(id); call && is_open(call->status)) {
+        const PendingCall* call = state.find_pending(id);
+        const bool open = call != nullptr && is_open(call->status);
+        if (open) {
             if (Result<void> fits = check_result(*call, settlement); !fits) return fits.error();
-            progress = parts_.notes.unrecorded(*call);
         }
         Result<SettlePlan> planned = plan_settle(state, id, settlement, parts_.boot, now());
         if (!planned && planned.error().reason == "unknown_pending_id") {
@@ -95,9 +101,7 @@ Task<Result<Reply>> Coordinator::settle(PendingId id, Settlement settlement, Not
         }
         change.answer = to_json(answers::Settled{true, state.id, planned->duplicate});
         change.records = std::move(planned->records);
-        if (progress && !change.records.empty()) {
-            change.records.insert(change.records.begin(), PendingProgress{id, *progress});
-        }
+        if (open) add_last_progress(*call, change.records);
         return change;
     };
     Result<Reply> answer = co_await change(*session, plan, std::move(note));

@@ -106,12 +106,15 @@ void SessionCompanions::send_letters(Work& work) {
             // Before the look at who waits for whom: what the other one does after this makes the
             // commit outdated.
             (void)work.draft.state_of(to.session_id);
-            if (letter->asks && planner_.waits_for(to.session_id, work.after.id)) {
+            if (letter->asks && waits_.leads(to.session_id, work.after.id)) {
                 take_back(work, question, to.name + " waits for an answer from here; answer first");
                 continue;
             }
             const MailStop stop = deliver(work, *letter, to);
-            if (!stop.error) continue;
+            if (!stop.error) {
+                if (letter->asks) begin_wait(work, to.session_id);
+                continue;
+            }
             if (letter->asks) {
                 take_back(work, question, stop.error->message);
             } else {

@@ -1,7 +1,6 @@
 #include "runtime/mail_planner.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/limits.h"
 #include "base/utf8.h"
@@ -46,21 +45,6 @@ Result<MailAddress> MailPlanner::find(const std::string& name, const std::string
     return Error(
         ErrorKind::not_found, "unknown_alias",
         "Unknown recipient \"" + name + "\". Known agents: " + (known.empty() ? "none" : known));
-}
-
-bool MailPlanner::waits_for(const SessionId& asked, const SessionId& asker) const {
-    std::set<SessionId> seen;
-    std::vector<SessionId> next{asked};
-    while (!next.empty()) {
-        const SessionId id = next.back();
-        next.pop_back();
-        if (id == asker) return true;
-        if (!seen.insert(id).second) continue;
-        const Result<std::shared_ptr<const SessionState>> state = store_.load(id);
-        if (!state) continue;
-        std::ranges::move(asked_by(**state), std::back_inserter(next));
-    }
-    return false;
 }
 
 Result<void> MailPlanner::find_sender_of(const SessionId& reader, const MessageId& message,
@@ -162,7 +146,7 @@ Result<Letter> MailPlanner::plan(const MailQuestion& given) {
                          to.name + " has " + std::to_string(limits::kInboxLetters) +
                              " messages that it has not seen; wait until it has read them");
         }
-        if (letter.asks && waits_for(to.session_id, letter.from->session_id)) {
+        if (letter.asks && waits_.leads(to.session_id, letter.from->session_id)) {
             return Error(ErrorKind::conflict, "circular_wait",
                          to.name +
                              " waits for an answer from here, itself or by others; answer it "

@@ -10,6 +10,7 @@
 
 #include "base/id_source.h"
 #include "domain/mail.h"
+#include "runtime/wait_graph.h"
 #include "store/store.h"
 
 namespace rouse {
@@ -27,7 +28,8 @@ struct MailQuestion {
 
 class MailPlanner final {
  public:
-    MailPlanner(Clock& clock, Random& random, Store& store) : ids_(clock, random), store_(store) {}
+    MailPlanner(Clock& clock, Random& random, Store& store, WaitGraph& waits)
+        : ids_(clock, random), store_(store), waits_(waits) {}
 
     //   invalid    message_required, message_too_long, self_message, one_recipient
     //   not_found  unknown_alias (with those that there are), unknown_message, unknown_session
@@ -37,8 +39,6 @@ class MailPlanner final {
     std::vector<MailAddress> aliases(const std::string& task_id) const;
     // By alias or id. not_found.
     Result<MailAddress> find(const std::string& name, const std::string& task_id) const;
-    // True when `asked` waits, itself or by others, for an answer of `asker`.
-    bool waits_for(const SessionId& asked, const SessionId& asker) const;
 
  private:
     Result<void> find_recipients(const MailQuestion& question, Letter& letter) const;
@@ -47,6 +47,7 @@ class MailPlanner final {
 
     IdSource ids_;
     Store& store_;
+    WaitGraph& waits_;
 };
 
 }  // namespace rouse

@@ -117,7 +117,8 @@ void SessionCompanions::start_children(Work& work) {
             call = done->call_id;
         }
         if (!wish) continue;
-        const Result<void> started = start_child(work, *wish, call);
+        const Result<void> started = start_child(work, *wish, call, waiting);
+        if (started && !waiting.empty()) begin_wait(work, wish->session_id);
         if (started) continue;
         // It was deleted since the tool looked.
         if (waiting.empty()) {
@@ -129,7 +130,8 @@ void SessionCompanions::start_children(Work& work) {
     }
 }
 
-Result<void> SessionCompanions::start_child(Work& work, const ChildWish& wish, const CallId& call) {
+Result<void> SessionCompanions::start_child(Work& work, const ChildWish& wish, const CallId& call,
+                                            const PendingId& waiting) {
     MessageCommand command;
     command.message = {ids_.make<MessageId>(), text_content(wish.message), false, {}};
     command.new_run = ids_.make<RunId>();
@@ -143,6 +145,12 @@ Result<void> SessionCompanions::start_child(Work& work, const ChildWish& wish, c
         command.message.asked_by = AskedBy{parent.run_id, call, chain, parent.hops + 1};
         const Result<const SessionState*> child = work.draft.state_of(wish.session_id);
         if (!child) return child.error();
+        if (!waiting.empty() && waits_.leads(wish.session_id, work.after.id)) {
+            return Error(ErrorKind::conflict, "circular_wait",
+                         wish.session_id.text() +
+                             " waits for this session, itself or by others; answer it first, or "
+                             "continue it without wait");
+        }
         Result<MessagePlan> plan = plan_message(**child, command);
         if (!plan) return plan.error();
         work.draft.add(wish.session_id, std::move(plan->records));
@@ -160,6 +168,11 @@ Result<void> SessionCompanions::start_child(Work& work, const ChildWish& wish, c
          Records{std::move(created), std::move(command.message), std::move(started)}});
     work.to_drive.push_back(wish.session_id);
     return {};
+}
+
+void SessionCompanions::begin_wait(Work& work, const SessionId& awaited) {
+    waits_.begin(work.after.id, work.last_before(), awaited);
+    work.begins_wait = true;
 }
 
 void SessionCompanions::note_given_up(Work& work) {
@@ -350,6 +363,7 @@ Companions::Then SessionCompanions::finish(Work& work) {
     followed.waits = work.after.is_parked();
     followed.webhook = work.webhook;
     followed.given_up = work.given_up;
+    if (work.begins_wait) followed.begins_wait = work.last_before();
     followed.went_idle = !work.after.alias.empty() && ending_of(work.records).ended;
     followed.kinds.reserve(work.records.size());
     for (const RecordBody* record : work.records) {
@@ -376,6 +390,7 @@ Companions::Then SessionCompanions::finish(Work& work) {
 
 void SessionCompanions::follow(const Followed& followed) {
     system_.fold(followed.system);
+    if (followed.begins_wait) waits_.durable(followed.session, *followed.begins_wait);
     if (followed.due_changes && effects_.due) effects_.due(followed.session, followed.due);
     if (followed.waits && effects_.call_waits) effects_.call_waits(followed.session);
     if (followed.webhook && effects_.webhook_queued) effects_.webhook_queued();

@@ -14,9 +14,9 @@
 #include "base/id_source.h"
 #include "domain/child.h"
 #include "domain/mail.h"
-#include "runtime/mail_planner.h"
 #include "runtime/registry.h"
 #include "runtime/system_log.h"
+#include "runtime/wait_graph.h"
 
 namespace rouse {
 
@@ -51,12 +51,12 @@ struct MailStop {
 class SessionCompanions final : public Companions {
  public:
     SessionCompanions(Env env, Store& store, SystemLog& system, Registry& registry,
-                      MailPlanner& planner, BootId boot)
+                      WaitGraph& waits, BootId boot)
         : env_(env),
           store_(store),
           system_(system),
           registry_(registry),
-          planner_(planner),
+          waits_(waits),
           ids_(env.clock, env.random),
           boot_(std::move(boot)) {}
 
@@ -96,13 +96,16 @@ class SessionCompanions final : public Companions {
         std::vector<std::pair<SessionId, std::size_t>> woken;  // with the bytes of the message
         std::vector<Letter> mail_queued;
         bool went_idle = false;
+        std::optional<Seq> begins_wait;  // behind this seq of its log
         Commit system;
     };
 
     void follow(const Followed& followed);
 
     void start_children(Work& work);
-    Result<void> start_child(Work& work, const ChildWish& wish, const CallId& call);
+    // `waiting`: the call that waits for its end, if one does.
+    Result<void> start_child(Work& work, const ChildWish& wish, const CallId& call,
+                             const PendingId& waiting);
     void note_given_up(Work& work);
     Result<void> settle_parent(Work& work);
     void start_next_run(Work& work);
@@ -111,6 +114,7 @@ class SessionCompanions final : public Companions {
     MailStop deliver(Work& work, const Letter& letter, const MailAddress& to);
     void send_letters(Work& work);
     void take_back(Work& work, const PendingId& id, const std::string& why);
+    void begin_wait(Work& work, const SessionId& awaited);
     InboxReceived returned(const Letter& letter, const MailStop& stop);
     void close_questions(Work& work, const std::string& last_words);
     void wake_for_mail(Work& work);
@@ -128,7 +132,7 @@ class SessionCompanions final : public Companions {
     Store& store_;
     SystemLog& system_;
     Registry& registry_;
-    MailPlanner& planner_;
+    WaitGraph& waits_;
     IdSource ids_;
     BootId boot_;
     CommitEffects effects_;

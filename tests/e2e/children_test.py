@@ -20,6 +20,8 @@ def setup(extra=(), **sections):
         on_user("give nonsense", delegate("nonsense")),
         on_user("give thought", delegate("think")),
         on_user("give eternity", delegate("for ever")),
+        on_user("give doubt", delegate("ask the boss")),
+        on_user("which way", says("left")),
         on_user("no waiting", delegate("use job", wait=False)),
         on_user("start and ask", calls(("start_session", {"agent": "worker", "message": "use job", "wait": False}),
                                        ("ask_user", {"question": "well?", "type": "confirm"}))),
@@ -35,7 +37,8 @@ def setup(extra=(), **sections):
         on_user("think", says("thought", delay_ms=500)),
         on_user("for ever", says("never", delay_ms=30000)),
         on_user("use job", calls(("job", {}, "call_j"))),
-        on_result("job", says("job: {{result}}")),
+        on_user("ask the boss", calls(("broadcast", {"message": "which way", "to": "boss", "wait": True}, "call_b"))),
+        on_result("job", says("job: {{result}}")), on_result("broadcast", says("{{result}}")),
     ]
     wanderer = [
         on_user("go", delegate("use job", wait=False)),
@@ -47,7 +50,7 @@ def setup(extra=(), **sections):
     ]
     return kit.Setup(
         agents=[{"name": "boss", "script": boss, "tools": ["start_session", "ask_user"]},
-                {"name": "worker", "script": worker, "tools": ["job"]},
+                {"name": "worker", "script": worker, "tools": ["job", "broadcast"]},
                 {"name": "wanderer", "script": wanderer, "tools": ["start_session"]},
                 {"name": "deep", "script": deep, "tools": ["start_session"]}],
         tools=[{"name": "job", "kind": "external"}], **sections)
@@ -83,6 +86,11 @@ class Children(kit.Case):
         child = self.child(parent)
         view = self.client.wait_status(child, "waiting")
         return parent, child, view["pending"][0]["pending_id"]
+
+    def test_a_child_does_not_wait_for_the_parent_that_waits_for_it(self):
+        # design 10: a wait that would close a circle is refused at once
+        parent = self.client.start("give doubt", task_id="of-doubt", alias="boss")["id"]
+        self.assertIn("answer it first", self.words(parent))
 
     def count(self, session, kind):
         return self.client.kinds(session).count(kind)

@@ -8,6 +8,7 @@ import threading
 import kit
 from kit import calls, every, on_result, on_user, says
 
+CIRCLE = ("x", "y", "z", "w")
 RING = ("ping", "pong", "pang")
 
 
@@ -43,10 +44,11 @@ def setup(folder=None, **sections):
                 says("b has nothing to say", repeat=True)]
     # Each asks the next one and answers the one before.
     circle = [{"name": name, "tools": ["broadcast"],
-               "script": [on_user("go", write("are you there", ("x", "y", "z")[(i + 1) % 3], wait=True)),
+               "script": [on_user("go", write("are you there", CIRCLE[(i + 1) % 3], wait=True)),
+                          on_user("round", write("are you there", CIRCLE[(i + 1) % 4], wait=True)),
                           on_user("ask back", write("are you there", "x", wait=True)),
                           on_user("are you there", says("here")), *common]}
-              for i, name in enumerate(("x", "y", "z"))]
+              for i, name in enumerate(CIRCLE)]
     ring = [on_user("your turn", write("your turn", RING[(i + 1) % 3])) for i in range(3)]
     slow = f"until test -e {folder}/go; do sleep 0.02; done; echo done" if folder else "echo done"
     agents = [{"name": "a", "script": asker, "tools": ["broadcast", "job", "slow"]},
@@ -444,10 +446,10 @@ class Replies(MailCase):
             return lambda client: client.post(f"/v1/sessions/{session}/messages", {"content": order})
         self.at_once([send(session, order) for session, order in orders])
 
-    @every([("two", ("go", "ask back")), ("three", ("go", "go", "go"))])
+    @every([("two", ("go", "ask back")), ("three", ("go",) * 3), ("four", ("round",) * 4)])
     def test_those_who_ask_each_other_at_once_all_come_to_an_end(self, orders):
         # design 10: who closes the circle is known only at the commit
-        sessions = [self.session(name, task_id=f"of-{len(orders)}") for name in ("x", "y", "z")[:len(orders)]]
+        sessions = [self.session(name, task_id=f"of-{len(orders)}") for name in CIRCLE[:len(orders)]]
         for _ in range(15):
             self.go_at_once(list(zip(sessions, orders)))
             for session in sessions:
