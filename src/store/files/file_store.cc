@@ -229,15 +229,20 @@ void FileStore::write_batch(const std::shared_ptr<Batch>& batch) {
     if (position) position = journal_.append(batch->group);
     if (position) {
         std::size_t waiting = 0;
+        bool house_is_due = false;
         {
             const std::lock_guard lock(durable_mutex_);
             durable_.push_back({batch, *position});
             waiting = durable_bytes_ += batch->group.size();
+            uncalled_bytes_ += batch->group.size();
+            house_is_due = uncalled_bytes_ >= std::min(options_.tail_bytes, kApplyBytes);
+            if (house_is_due) uncalled_bytes_ = 0;
         }
         if (options_.on_group) {
             options_.on_group({batch->commits.size(), env_.clock.monotonic() - batch->begun});
         }
-        bound_memory(waiting);
+        if (house_is_due) call_house();
+        if (waiting > options_.tail_bytes * kTailsTooLong) (void)flush_logs();
         pace();
     } else if (is_passing(position.error())) {
         // There was no segment to write to, so nothing is half there. What was sequenced behind
@@ -284,25 +289,22 @@ void FileStore::apply(Batch& batch, const JournalPosition& position) {
             for (const RecordBody& body : part.records)
                 table_.fold_into(**open, RecordView(seq++, part.at, body));
             (*open)->tip = part.tip;
+            if ((*open)->has_ended() && part.log != system_log()) {
+                table_.came_to_rest(part.log, **open);
+            }
         }
     }
     applied_ = position;
     open_logs_ = table_.open_logs().size();
 }
 
-// Calls the house when there is something to put into the table. When the logs fall far behind, the
-// journal waits for them.
-void FileStore::bound_memory(std::size_t new_bytes) {
-    if (new_bytes < std::min(options_.tail_bytes, kApplyBytes) ||
-        options_.threads == FileStoreOptions::Threads::none) {
-        return;
-    }
+void FileStore::call_house() {
+    if (options_.threads == FileStoreOptions::Threads::none) return;
     {
         const std::lock_guard lock(house_wait_);
         house_called_ = true;
     }
     house_work_.notify_one();
-    if (new_bytes > options_.tail_bytes * kTailsTooLong) (void)flush_logs();
 }
 
 void FileStore::pace() const {

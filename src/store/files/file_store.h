@@ -110,7 +110,7 @@ class FileStore final : public Store {
     void write_batch(const std::shared_ptr<files::Batch>& batch);
     void apply(files::Batch& batch, const files::JournalPosition& position);
     void complete(files::Batch& batch, const Result<files::JournalPosition>& position);
-    void bound_memory(std::size_t new_bytes);
+    void call_house();
     // Slows commits down when more logs are opened than the house can write down.
     void pace() const;
     void fail(const Error& error);
@@ -128,10 +128,14 @@ class FileStore final : public Store {
     Result<void> write_checkpoint();
     struct LogWrite;
     LogWrite plan_write(const SessionId& id, files::OpenLog& log);
+    Result<std::unique_ptr<File>> open_log(const LogWrite& write);
     Result<void> write_log(const LogWrite& write);
     Result<void> write_log_and_views(const LogWrite& write);
     void note_written(const std::vector<LogWrite>& writes);
+    void retire_if_idle(const SessionId& id);
     void retire_idle();
+    Result<void> write_down(const std::vector<SessionId>& ids);
+    Result<void> write_down_rested();
     Result<void> write_down_resting();
     Result<void> cut_log(const SessionId& id, File& file, std::uint64_t end,
                          std::string_view known);
@@ -162,9 +166,10 @@ class FileStore final : public Store {
         std::shared_ptr<files::Batch> batch;
         files::JournalPosition position;
     };
-    std::mutex durable_mutex_;  // for the two below
+    std::mutex durable_mutex_;  // for the three below
     std::vector<Durable> durable_;
     std::size_t durable_bytes_ = 0;
+    std::size_t uncalled_bytes_ = 0;  // durable since the house was last called
 
     // Locks the table with everything in it that is durable.
     [[nodiscard]] std::unique_lock<std::mutex> lock_table();

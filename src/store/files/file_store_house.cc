@@ -2,6 +2,7 @@
 // the journal's segments become free again.
 
 #include <algorithm>
+#include <span>
 
 #include "store/files/file_store.h"
 #include "store/files/views.h"
@@ -17,6 +18,22 @@ constexpr std::chrono::milliseconds kTick{250};
 constexpr std::chrono::minutes kPendingIndexEvery{1};
 constexpr int kTicksOfRest = 4;
 constexpr std::uint64_t kBurst = 16;  // so much of what makes a checkpoint due
+
+// So many logs are copied and noted at a time: nobody waits long for the table, and the memory of
+// the copies is used again while it is in the CPU's cache.
+constexpr std::size_t kPortion = 32;
+
+// Calls `each` with one portion of `ids` after the other, until it fails.
+template <class Each>
+Result<void> in_portions(const std::vector<SessionId>& ids, const Each& each) {
+    for (std::size_t at = 0; at < ids.size(); at += kPortion) {
+        const std::span rest = std::span(ids).subspan(at);
+        if (Result<void> done = each(rest.first(std::min(kPortion, rest.size()))); !done) {
+            return done;
+        }
+    }
+    return {};
+}
 
 std::vector<PendingId> no_longer_open(const OpenLog& log) {
     std::vector<PendingId> gone;
@@ -34,7 +51,7 @@ struct FileStore::LogWrite {
     SessionId id;
     std::uint64_t at = 0;
     std::string tail;
-    std::shared_ptr<const SessionState> state;
+    std::shared_ptr<const SessionState> state = {};  // none: the log alone
     std::vector<PendingId> gone = {};
     bool has_views = false;
 };
@@ -72,6 +89,7 @@ void FileStore::keep_house(Call call) {
         if (options_.on_rest) options_.on_rest();
         return;
     }
+    if (!write_down_rested()) return;
     const bool alone = options_.threads == FileStoreOptions::Threads::none;
     if ((alone || call == Call::by_clock) && !write_down_resting()) return;
     std::size_t tails = 0;
@@ -127,11 +145,24 @@ void FileStore::note_failure(const Error& error) {
     env_.log.error("store.full", {{"directory", layout_.root()}, {"error", error.message}});
 }
 
+// The log's file, ending where the write begins.
+Result<std::unique_ptr<File>> FileStore::open_log(const LogWrite& write) {
+    const std::string path = layout_.log(write.id);
+    if (write.at == 0) {
+        Result<std::unique_ptr<File>> made = env_.fs.open(path, OpenMode::create_new);
+        if (made || made.error().kind != ErrorKind::conflict) return made;
+    }
+    Result<std::unique_ptr<File>> file = env_.fs.open(path, OpenMode::create);
+    if (!file) return file;
+    const Result<void> cut = cut_log(write.id, **file, write.at, write.tail);
+    if (!cut) return cut.error();
+    return file;
+}
+
 Result<void> FileStore::write_log(const LogWrite& write) {
     if (write.tail.empty()) return {};
-    Result<std::unique_ptr<File>> file = env_.fs.open(layout_.log(write.id), OpenMode::create);
+    const Result<std::unique_ptr<File>> file = open_log(write);
     if (!file) return file.error();
-    if (Result<void> cut = cut_log(write.id, **file, write.at, write.tail); !cut) return cut;
     if (Result<void> written = (*file)->write_at(write.at, write.tail); !written) return written;
     return (*file)->close();
 }
@@ -161,27 +192,36 @@ Result<void> FileStore::cut_log(const SessionId& id, File& file, std::uint64_t e
 
 Result<void> FileStore::flush_logs() {
     const std::lock_guard house(house_mutex_);
-    std::vector<LogWrite> writes;
+    std::vector<SessionId> ids;
     {
         const auto lock = lock_table();
         if (failure_) return *failure_;
-        for (auto& [id, log] : table_.open_logs()) {
-            if (log.tail.empty() || log.state->deleted) continue;
-            writes.push_back({id, log.written(), log.tail, nullptr});
+        for (const auto& [id, log] : table_.open_logs()) {
+            if (!log.tail.empty()) ids.push_back(id);
         }
     }
-    for (const LogWrite& write : writes) {
-        if (Result<void> written = write_log(write); !written) {
-            note_failure(written.error());
-            return written;
+    Result<void> written = in_portions(ids, [&](std::span<const SessionId> portion) {
+        std::vector<LogWrite> writes;
+        {
+            const auto lock = lock_table();
+            for (const SessionId& id : portion) {
+                const auto found = table_.open_logs().find(id);
+                if (found == table_.open_logs().end() || found->second.state->deleted) continue;
+                writes.push_back({id, found->second.written(), found->second.tail});
+            }
         }
-    }
-    const auto lock = lock_table();
-    for (const LogWrite& write : writes) {
-        const auto log = table_.open_logs().find(write.id);
-        if (log != table_.open_logs().end()) table_.drop_tail(log->second, write.tail.size());
-    }
-    return {};
+        for (const LogWrite& write : writes) {
+            if (Result<void> done = write_log(write); !done) return done;
+        }
+        const auto lock = lock_table();
+        for (const LogWrite& write : writes) {
+            const auto log = table_.open_logs().find(write.id);
+            if (log != table_.open_logs().end()) table_.drop_tail(log->second, write.tail.size());
+        }
+        return Result<void>();
+    });
+    if (!written) note_failure(written.error());
+    return written;
 }
 
 FileStore::LogWrite FileStore::plan_write(const SessionId& id, OpenLog& log) {
@@ -195,7 +235,7 @@ FileStore::LogWrite FileStore::plan_write(const SessionId& id, OpenLog& log) {
 
 Result<void> FileStore::write_log_and_views(const LogWrite& write) {
     if (Result<void> done = write_log(write); !done) return done;
-    if (write.id == system_log()) return {};
+    if (!write.state || write.id == system_log()) return {};
     const files::Before before = write.has_views ? files::Before::views : files::Before::nothing;
     Result<void> done = files::write_views(env_.fs, layout_, *write.state, before);
     if (!done || !write.has_views) return done;
@@ -211,54 +251,103 @@ void FileStore::note_written(const std::vector<LogWrite>& writes) {
         std::erase_if(log.pending_views, [&](const PendingId& view) {
             return std::ranges::find(write.gone, view) != write.gone.end();
         });
-        log.changed = log.state->last_seq != write.state->last_seq;
+        if (write.state) log.changed = log.state->last_seq != write.state->last_seq;
     }
+}
+
+// Writes down what these logs are now, a portion at a time, and lets go of those that nobody is
+// about to append to.
+Result<void> FileStore::write_down(const std::vector<SessionId>& ids) {
+    return in_portions(ids, [&](std::span<const SessionId> portion) {
+        std::vector<LogWrite> writes;
+        {
+            const auto lock = lock_table();
+            if (failure_) return Result<void>(*failure_);
+            for (const SessionId& id : portion) {
+                const auto found = table_.open_logs().find(id);
+                if (found == table_.open_logs().end() || !found->second.changed) continue;
+                OpenLog& log = found->second;
+                // One that was deleted since it was chosen: an index that knows it still needs its
+                // log.
+                writes.push_back(log.state->deleted ? LogWrite{id, log.written(), log.tail}
+                                                    : plan_write(id, log));
+            }
+        }
+        for (const LogWrite& write : writes) {
+            if (Result<void> done = write_log_and_views(write); !done) return done;
+        }
+        const std::lock_guard sequencing(sequencing_);
+        const auto lock = lock_table();
+        note_written(writes);
+        for (const LogWrite& write : writes)
+            retire_if_idle(write.id);
+        open_logs_ = table_.open_logs().size();
+        return Result<void>();
+    });
 }
 
 // What nobody is about to append to goes back to the cache.
+void FileStore::retire_if_idle(const SessionId& id) {
+    const auto found = table_.open_logs().find(id);
+    if (found == table_.open_logs().end()) return;
+    const OpenLog& log = found->second;
+    const bool idle = !log.changed || (log.state->deleted && log.tail.empty());
+    if (idle && sequencer_.forget(id, log.tip)) table_.retire(id);
+}
+
 void FileStore::retire_idle() {
-    (void)table_.index();  // their rows say now what only the open logs knew
-    std::vector<SessionId> idle;
-    for (const auto& [id, log] : table_.open_logs()) {
-        if (!log.changed || log.state->deleted) idle.push_back(id);
-    }
-    sequencer_.forget([&](const SessionId& id, const files::Sequencer::End& end) {
-        const auto found = table_.open_logs().find(id);
-        return found == table_.open_logs().end() || found->second.tip == end.tip;
-    });
-    for (const SessionId& id : idle) {
-        if (!sequencer_.knows(id)) table_.retire(id);
-    }
+    std::vector<SessionId> open;
+    open.reserve(table_.open_logs().size());
+    for (const auto& [id, log] : table_.open_logs())
+        open.push_back(id);
+    for (const SessionId& id : open)
+        retire_if_idle(id);
     open_logs_ = table_.open_logs().size();
 }
 
-// Ahead of a checkpoint, so that what it has to write is bounded and what is in memory too. A crash
-// finds these files as it finds those of a checkpoint that was cut short: what the index on
+// Both ahead of a checkpoint, so that what it has to write is bounded and what is in memory too. A
+// crash finds these files as it finds those of a checkpoint that was cut short: what the index on
 // disk does not cover is cut, and the journal refills it.
+//
+// First those whose runs have ended, the oldest first, all the time: nothing more is expected of
+// them.
+Result<void> FileStore::write_down_rested() {
+    const std::lock_guard house(house_mutex_);
+    for (;;) {
+        std::vector<SessionId> rested;
+        {
+            const auto lock = lock_table();
+            if (failure_) return *failure_;
+            const std::size_t open = table_.open_logs().size();
+            if (open <= options_.open_logs) return {};
+            rested = table_.take_rested(std::min(kPortion, open - options_.open_logs));
+        }
+        if (rested.empty()) return {};
+        if (Result<void> done = write_down(rested); !done) {
+            note_failure(done.error());
+            return done;
+        }
+    }
+}
+
+// Where those are not enough, also what waits or works and has not moved since the last tick.
 Result<void> FileStore::write_down_resting() {
     const std::lock_guard house(house_mutex_);
-    std::vector<LogWrite> writes;
+    std::vector<SessionId> resting;
     {
         const auto lock = lock_table();
         if (failure_) return *failure_;
         if (table_.open_logs().size() <= options_.open_logs) return {};
         for (auto& [id, log] : table_.open_logs()) {
             const bool rests = std::exchange(log.seen_last, log.tip.last) == log.tip.last;
-            if (!rests || !log.changed || log.state->deleted || id == system_log()) continue;
-            writes.push_back(plan_write(id, log));
+            if (rests && log.changed && !log.state->deleted && id != system_log()) {
+                resting.push_back(id);
+            }
         }
     }
-    for (const LogWrite& write : writes) {
-        if (Result<void> done = write_log_and_views(write); !done) {
-            note_failure(done.error());
-            return done;
-        }
-    }
-    const std::lock_guard sequencing(sequencing_);
-    const auto lock = lock_table();
-    note_written(writes);
-    retire_idle();
-    return {};
+    Result<void> done = write_down(resting);
+    if (!done) note_failure(done.error());
+    return done;
 }
 
 Result<void> FileStore::checkpoint() {
@@ -269,7 +358,7 @@ Result<void> FileStore::checkpoint() {
 }
 
 Result<void> FileStore::write_checkpoint() {
-    std::vector<LogWrite> writes;
+    std::vector<SessionId> changed;
     std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted;
     SessionIndex index;
     JournalPosition position;
@@ -278,8 +367,7 @@ Result<void> FileStore::write_checkpoint() {
         if (failure_) return *failure_;
         position = applied_;
         for (auto& [id, log] : table_.open_logs()) {
-            if (!log.changed || log.state->deleted) continue;
-            writes.push_back(plan_write(id, log));
+            if (log.changed && !log.state->deleted) changed.push_back(id);
         }
         deleted = table_.take_deleted();
         SessionIndex& rows = table_.index_for_checkpoint();
@@ -287,10 +375,9 @@ Result<void> FileStore::write_checkpoint() {
         index = rows;
     }
 
+    // What is committed meanwhile may be written too: beyond the index, it proves nothing.
     const auto write_files = [&]() -> Result<void> {
-        for (const LogWrite& write : writes) {
-            if (Result<void> done = write_log_and_views(write); !done) return done;
-        }
+        if (Result<void> done = write_down(changed); !done) return done;
         for (const auto& [id, views] : deleted) {
             Result<void> done = files::remove_views(env_.fs, layout_, id, views);
             if (!done) return done;
@@ -320,12 +407,10 @@ Result<void> FileStore::write_checkpoint() {
         const std::lock_guard sequencing(sequencing_);
         const auto lock = lock_table();
         table_.index_for_checkpoint().rebase(index, *std::move(fresh));
-        note_written(writes);
         for (const auto& [id, views] : deleted) {
             const auto found = table_.open_logs().find(id);
-            if (found != table_.open_logs().end()) {
-                table_.drop_tail(found->second, found->second.tail.size());
-            }
+            if (found == table_.open_logs().end()) continue;
+            table_.drop_tail(found->second, found->second.tail.size());
         }
         retire_idle();
         covered_ = position;

@@ -194,7 +194,7 @@ void LogTable::mark_changed(OpenLog& log) {
     log.changed = true;
     if (log.row_is_stale) return;
     log.row_is_stale = true;
-    stale_rows_.insert(log.state->id.empty() ? system_log() : log.state->id);
+    stale_rows_.push_back(log.state->id.empty() ? system_log() : log.state->id);
 }
 
 // Its own last record and the tombstone in the system log both say so; the first one counts.
@@ -272,19 +272,21 @@ std::string LogTable::task_of(const SessionId& id) {
     return row ? row->session.task_id : std::string();
 }
 
+void LogTable::refresh_row(const SessionId& id, OpenLog& log) {
+    if (!std::exchange(log.row_is_stale, false) || index_.deleted_at(id)) return;
+    IndexRow row;
+    row.session = summarize(*log.state);
+    row.session.id = id;
+    row.bytes = log.tip.bytes;
+    row.chain = log.tip.chain.hex();
+    if (book_) book_->learn(row.session);
+    index_.put(std::move(row));
+}
+
 void LogTable::refresh_rows() {
     for (const SessionId& id : stale_rows_) {
         const auto found = open_.find(id);
-        if (found == open_.end() || index_.deleted_at(id)) continue;
-        OpenLog& log = found->second;
-        IndexRow row;
-        row.session = summarize(*log.state);
-        row.session.id = id;
-        row.bytes = log.tip.bytes;
-        row.chain = log.tip.chain.hex();
-        log.row_is_stale = false;
-        if (book_) book_->learn(row.session);
-        index_.put(std::move(row));
+        if (found != open_.end()) refresh_row(id, found->second);
     }
     stale_rows_.clear();
 }
@@ -413,9 +415,32 @@ void LogTable::drop_tail(OpenLog& log, std::size_t bytes) {
     tail_bytes_ -= bytes;
 }
 
+void LogTable::came_to_rest(const SessionId& id, OpenLog& log) {
+    if (!std::exchange(log.in_line, true)) rested_.emplace_back(id, log.tip.last);
+}
+
+std::vector<SessionId> LogTable::take_rested(std::size_t most) {
+    std::vector<SessionId> taken;
+    for (std::size_t looks = rested_.size(); looks > 0 && taken.size() < most; --looks) {
+        auto [id, last] = std::move(rested_.front());
+        rested_.pop_front();
+        const auto found = open_.find(id);
+        if (found == open_.end() || !std::exchange(found->second.in_line, false)) continue;
+        OpenLog& log = found->second;
+        if (!log.changed || log.state->deleted || !log.has_ended()) continue;
+        if (log.tip.last == last) {
+            taken.push_back(std::move(id));
+        } else {
+            came_to_rest(id, log);
+        }
+    }
+    return taken;
+}
+
 void LogTable::retire(const SessionId& id) {
     const auto found = open_.find(id);
     if (found == open_.end()) return;
+    refresh_row(id, found->second);
     if (!index_.deleted_at(id) && found->second.tip.last > 0 && id != system_log()) {
         cache_.put(id, {std::move(found->second.state), found->second.tip});
     }

@@ -5,6 +5,7 @@
 // and nothing else. Not thread-safe: the store's mutex guards it.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -31,11 +32,14 @@ struct OpenLog {
     std::string tail;      // durable in the journal, not yet in the log file
     bool changed = false;  // since the last checkpoint
     bool row_is_stale = false;
+    bool in_line = false;                  // among those that came to rest
     Seq seen_last = 0;                     // where it ended when the house last looked
     bool has_views = true;                 // or may have: a checkpoint wrote some, or began to
     std::vector<PendingId> pending_views;  // among them
 
     std::uint64_t written() const { return tip.bytes - tail.size(); }
+    // Nothing more is expected of it soon, unlike of a run that is under way or waits.
+    bool has_ended() const { return tip.last > 0 && !state->run_is_open(); }
 };
 
 class LogTable {
@@ -92,7 +96,12 @@ class LogTable {
     void append_tail(OpenLog& log, std::string_view lines);
     void drop_tail(OpenLog& log, std::size_t bytes);
 
-    // An open log that a checkpoint has written down: its state goes to the cache.
+    // Notes that the log has ended, once, until it is taken.
+    void came_to_rest(const SessionId& id, OpenLog& log);
+    // The first of those that have not moved since; others go to the end of the line.
+    std::vector<SessionId> take_rested(std::size_t most);
+
+    // An open log that was written down: its state goes to the cache, its row to the index.
     void retire(const SessionId& id);
 
     // States that can be read again, of sessions that nobody writes to.
@@ -114,6 +123,7 @@ class LogTable {
  private:
     Result<OpenLog> read_log(const SessionId& id, const IndexRow& row);
     Result<void> write_tail(const SessionId& id, const OpenLog& log);
+    void refresh_row(const SessionId& id, OpenLog& log);
     void refresh_rows();
     using Names = std::unordered_map<std::string, std::set<SessionId>>;
     // Whom the rows name.
@@ -136,7 +146,8 @@ class LogTable {
     bool replaying_ = true;
     std::vector<std::pair<SessionId, Damage>> damaged_;
     std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted_;
-    std::set<SessionId> stale_rows_;
+    std::vector<SessionId> stale_rows_;  // or were when they were put here
+    std::deque<std::pair<SessionId, Seq>> rested_;  // with where they ended, the oldest first
     std::optional<Book> book_;  // made when somebody first asks for a name
     std::size_t tail_bytes_ = 0;
 };

@@ -165,8 +165,12 @@ std::vector<SequencedCommit> Sequencer::reset() {
     return all;
 }
 
-void Sequencer::forget(const std::function<bool(const SessionId&, const End&)>& is_durable) {
-    std::erase_if(ends_, [&](const auto& end) { return is_durable(end.first, end.second); });
+bool Sequencer::forget(const SessionId& log, const LogTip& durable) {
+    const auto known = ends_.find(log);
+    if (known == ends_.end()) return true;
+    if (known->second.tip != durable) return false;
+    ends_.erase(known);
+    return true;
 }
 
 }  // namespace rouse::files

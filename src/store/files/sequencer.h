@@ -69,9 +69,9 @@ class Sequencer {
     // Gives back all commits and forgets every end: nothing that was handed out will be written.
     std::vector<SequencedCommit> reset();
 
-    // Forgets ends that `is_durable` says the table knows as well.
-    bool knows(const SessionId& log) const { return ends_.contains(log); }
-    void forget(const std::function<bool(const SessionId&, const End&)>& is_durable);
+    // Forgets where the log ends if it ends there, durable: the table knows as much. False when it
+    // ends elsewhere.
+    bool forget(const SessionId& log, const LogTip& durable);
 
  private:
     Result<End*> end_of(const SessionId& log, const FindEnd& find_end);
