@@ -7,6 +7,7 @@
 
 #include "store/files/file_store.h"
 #include "store/files/layout.h"
+#include "store/files/session_index.h"
 #include "store/files/verify.h"
 #include "testing/crashing_fs.h"
 #include "testing/store_workload.h"
@@ -274,6 +275,61 @@ TEST_F(DamageTest, AFlippedBitInTheIndexOnlyCostsARebuild) {
         EXPECT_EQ((*store->load(kDamaged))->last_seq, 3U) << "at byte " << at;
         (void)store->close();
         ASSERT_TRUE(verified(*fs).clean()) << "at byte " << at;
+    }
+}
+
+// The process was killed, so that the index has the parts of many checkpoints: what is behind the
+// damage is in the journal, or has been forgotten there and is in the logs alone.
+TEST_F(DamageTest, AFlippedBitInAPartOfTheIndexLosesNothing) {
+    FileStoreOptions options = testing::tiny_store_options();
+    options.segment_bytes = 4U << 10U;
+    options.checkpoint_bytes = 2U << 10U;
+    std::unique_ptr<CrashingFs> clean;
+    {
+        CrashingFs fs;
+        Result<std::unique_ptr<FileStore>> store =
+            FileStore::open(world_.env(fs), kStoreDirectory, options);
+        ASSERT_TRUE(store);
+        add(**store, kHealthy, 20);
+        add(**store, kDamaged, 20);
+        clean = fs.copy();  // nobody closes this one
+    }
+    const std::string path = kStoreDirectory + "/index.ckpt";
+    const std::string text = *clean->read_raw(path);
+    files::JournalPosition position;
+    const auto index = files::SessionIndex::parse(text, position);
+    ASSERT_TRUE(index);
+    ASSERT_EQ(index->file_bytes(), text.size());
+    ASSERT_NE(text.rfind("\n{\"format\""), text.find("\n{\"format\"")) << "no parts";
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        std::string flipped = text;
+        flipped[at] = static_cast<char>(flipped[at] ^ (1 << (at % 8)));
+        const std::unique_ptr<CrashingFs> fs = clean->copy();
+        fs->write_raw(path, flipped);
+        EXPECT_FALSE(verified(*fs).findings.empty()) << "at byte " << at;
+        const auto store = open(*fs);
+        ASSERT_TRUE(store) << "at byte " << at;
+        for (const SessionId& id : {kHealthy, kDamaged}) {
+            const auto state = store->load(id);
+            ASSERT_TRUE(state) << state.error().message << " " << "at byte " << at;
+            EXPECT_EQ((*state)->last_seq, 21U) << "at byte " << at;
+        }
+        (void)store->close();
+        ASSERT_TRUE(verified(*fs).clean()) << "at byte " << at;
+    }
+    // Cut anywhere, as by a crash.
+    for (std::size_t length = text.find('\n') + 1; length < text.size(); length += 7) {
+        const std::unique_ptr<CrashingFs> fs = clean->copy();
+        fs->write_raw(path, text.substr(0, length));
+        const auto store = open(*fs);
+        ASSERT_TRUE(store) << "cut at byte " << length;
+        for (const SessionId& id : {kHealthy, kDamaged}) {
+            const auto state = store->load(id);
+            ASSERT_TRUE(state) << state.error().message << " " << "cut at byte " << length;
+            EXPECT_EQ((*state)->last_seq, 21U) << "cut at byte " << length;
+        }
+        (void)store->close();
+        ASSERT_TRUE(verified(*fs).clean()) << "cut at byte " << length;
     }
 }
 

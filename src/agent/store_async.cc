@@ -4,6 +4,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/async_result.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -72,8 +73,10 @@ class CommitAnswers final : public asio::execution_context::service {
             }
             for (Answer& answer : taken) {
                 const asio::any_io_executor executor = std::move(answer.executor);
-                asio::post(executor, [go_on = std::move(answer.go_on),
-                                      result = std::move(answer.result)]() mutable {
+                // At once, if it belongs to the loop itself: behind what stands in line there it
+                // would wait once more.
+                asio::dispatch(executor, [go_on = std::move(answer.go_on),
+                                          result = std::move(answer.result)]() mutable {
                     go_on(std::move(result));
                 });
             }

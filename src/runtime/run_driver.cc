@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -307,13 +308,21 @@ Task<bool> RunDriver::fail(std::shared_ptr<DurableSession> session, Error error)
 void RunDriver::tell(const SharedReport& report, Seq as_of) {
     const auto found = waiters_.find(report->run_id);
     if (found == waiters_.end()) return;
-    std::erase_if(found->second, [&](const std::shared_ptr<Waiter>& waiter) {
+    Waiters called;
+    std::erase_if(found->second, [&](std::shared_ptr<Waiter>& waiter) {
         if (waiter->after > as_of) return false;
-        waiter->report = report;
-        waiter->called.cancel();
+        called.push_back(std::move(waiter));
         return true;
     });
     if (found->second.empty()) waiters_.erase(found);
+    call(called, report);
+}
+
+void RunDriver::call(const Waiters& called, const Result<SharedReport>& report) {
+    for (const std::shared_ptr<Waiter>& waiter : called) {
+        waiter->patience.cancel();
+        std::exchange(waiter->go_on, nullptr)(report);
+    }
 }
 
 void RunDriver::tell(const SessionId& session, const RunId& run) {
@@ -325,10 +334,14 @@ void RunDriver::tell(const SessionId& session, const RunId& run) {
 
 void RunDriver::give_up_on(const RunId& run, const Error& error) {
     const auto waiting = waiters_.extract(run);
-    for (const std::shared_ptr<Waiter>& waiter : waiting.mapped()) {
-        waiter->gone = error;
-        waiter->called.cancel();
-    }
+    call(waiting.mapped(), error);
+}
+
+void RunDriver::lose_patience(const RunId& run, const std::shared_ptr<Waiter>& waiter) {
+    const auto left = waiters_.find(run);
+    if (left == waiters_.end() || std::erase(left->second, waiter) == 0) return;
+    if (left->second.empty()) waiters_.erase(left);
+    call({waiter}, SharedReport());
 }
 
 Task<Result<SharedReport>> RunDriver::wait(SessionId session, RunId run, Seq after,
@@ -340,18 +353,22 @@ Task<Result<SharedReport>> RunDriver::wait(SessionId session, RunId run, Seq aft
         Result<SharedReport> report = read_report(*parts_.store, session, run);
         if (!report || *report) co_return report;
     }
-    const auto waiter = std::make_shared<Waiter>(parts_.loop, after);
+    auto waiter = std::make_shared<Waiter>(parts_.loop, after);
     waiters_[run].push_back(waiter);
-    waiter->called.expires_after(time);
-    (void)co_await waiter->called.async_wait(asio::as_tuple(asio::use_awaitable));
-    if (waiter->report) co_return waiter->report;
-    if (waiter->gone) co_return *waiter->gone;
-    const auto left = waiters_.find(run);
-    if (left != waiters_.end()) {
-        std::erase(left->second, waiter);
-        if (left->second.empty()) waiters_.erase(left);
-    }
-    co_return SharedReport();
+    waiter->patience.expires_after(time);
+    waiter->patience.async_wait([this, run, waiter](const boost::system::error_code& cancelled) {
+        if (!cancelled) lose_patience(run, waiter);
+    });
+    // The waiter holds this coroutine, not the other way round as well.
+    auto start = [waiter = std::move(waiter)](auto handler) mutable {
+        std::exchange(waiter, nullptr)->go_on =
+            [handler = std::move(handler)](Result<SharedReport> report) mutable {
+                std::move(handler)(std::move(report));
+            };
+    };
+    auto called = asio::async_initiate<const asio::use_awaitable_t<>, void(Result<SharedReport>)>(
+        std::move(start), asio::use_awaitable);
+    co_return co_await std::move(called);
 }
 
 Task<void> RunDriver::shut_down(Milliseconds grace) {
@@ -370,10 +387,8 @@ Task<void> RunDriver::shut_down(Milliseconds grace) {
         all_done_.expires_at(asio::steady_timer::time_point::max());
         (void)co_await all_done_.async_wait(asio::as_tuple(asio::use_awaitable));
     }
-    for (const auto& [run, waiters] : waiters_) {
-        for (const std::shared_ptr<Waiter>& waiter : waiters)
-            waiter->called.cancel();
-    }
+    for (const auto& [run, waiters] : std::exchange(waiters_, {}))
+        call(waiters, SharedReport());
 }
 
 }  // namespace rouse

@@ -104,14 +104,16 @@ class RunDriver final {
         bool again = false;
         Begin begin = {};
     };
+    // Somebody who waits for a run to end or park: called at once when it does, not through the
+    // loop's line.
     struct Waiter {
         Waiter(const boost::asio::any_io_executor& loop, Seq behind)
-            : after(behind), called(loop) {}
+            : after(behind), patience(loop) {}
         Seq after;
-        boost::asio::steady_timer called;
-        SharedReport report;
-        std::optional<Error> gone;  // there is no report any more
+        boost::asio::steady_timer patience;
+        std::move_only_function<void(Result<SharedReport>)> go_on;
     };
+    using Waiters = std::vector<std::shared_ptr<Waiter>>;
 
     void enqueue(const SessionId& session);
     void start_queued();
@@ -127,6 +129,8 @@ class RunDriver final {
     Task<bool> fail(std::shared_ptr<DurableSession> session, Error error);
     void tell(const SharedReport& report, Seq as_of);
     void give_up_on(const RunId& run, const Error& error);
+    void lose_patience(const RunId& run, const std::shared_ptr<Waiter>& waiter);
+    static void call(const Waiters& called, const Result<SharedReport>& report);
 
     Parts parts_;
     Companions* companions_ = nullptr;
@@ -135,7 +139,7 @@ class RunDriver final {
     std::deque<SessionId> queue_;
     std::atomic<std::size_t> in_flight_ = 0;
     std::atomic<std::size_t> queued_ = 0;  // the length of queue_
-    std::unordered_map<RunId, std::vector<std::shared_ptr<Waiter>>> waiters_;
+    std::unordered_map<RunId, Waiters> waiters_;
     bool closing_ = false;
     std::set<SessionId> left_;  // to be driven later
     boost::asio::steady_timer look_again_;

@@ -85,5 +85,39 @@ TEST_F(RunDriverTest, AnEndThatIsLostIsNoEnd) {
     EXPECT_EQ(driver_.in_flight(), 0U) << "driven for ever";
 }
 
+TEST_F(RunDriverTest, WhoLosesPatienceIsToldSoAndNobodyElse) {
+    std::optional<Result<SharedReport>> impatient;
+    boost::asio::co_spawn(loop_, driver_.wait(id_, run_, 1, 0ms),
+                          [&](const std::exception_ptr&, Result<SharedReport> report) {
+                              impatient = std::move(report);
+                          });
+    loop_.restart();
+    while (!impatient)
+        loop_.run_one();
+    ASSERT_TRUE(*impatient);
+    EXPECT_FALSE(**impatient) << "there is no report yet";
+    EXPECT_FALSE(told_);
+    let_go();
+    ASSERT_TRUE(told_ && *told_ && **told_);
+    EXPECT_EQ((**told_)->status, ReportStatus::completed);
+}
+
+// A leak, if they held one another.
+TEST_F(RunDriverTest, WhoStillWaitsGoesWithTheDriver) {
+    let_go();
+    told_.reset();
+    SessionCreated created;
+    created.id = ids_.make<SessionId>();
+    const RunId run = ids_.make<RunId>();
+    const Records records = {created, RunStarted{run, boot_, {}, {}}};
+    EXPECT_TRUE(inner_.commit_and_wait(make_commit(created.id, Seq{0}, records)));
+    boost::asio::co_spawn(loop_, driver_.wait(created.id, run, 1, 1h),
+                          [this](const std::exception_ptr&, Result<SharedReport> report) {
+                              told_ = std::move(report);
+                          });
+    work();
+    EXPECT_FALSE(told_);
+}
+
 }  // namespace
 }  // namespace rouse

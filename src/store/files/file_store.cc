@@ -381,7 +381,7 @@ Result<void> FileStore::close() {
     }
     house_work_.notify_all();
     if (house_thread_.joinable()) house_thread_.join();
-    Result<void> written = checkpoint();
+    Result<void> written = checkpoint(Tidy::yes);
     if (written) written = write_pending_index();
     lock_.reset();
     return written;

@@ -82,7 +82,7 @@ class FileStore final : public Store {
     StoreHealth health() override;
 
     // Brings logs, views and the index up to date and frees the journal.
-    Result<void> checkpoint();
+    Result<void> checkpoint() { return checkpoint(Tidy::no); }
     // Reads every log, sets aside what is damaged, cuts what stands behind the end of a log
     // (keeping it), and writes all views and the index anew.
     Result<void> rewrite();
@@ -125,7 +125,11 @@ class FileStore final : public Store {
     Due checkpoint_due(Call call);
     void prepare_segment();
     Result<void> flush_logs();
-    Result<void> write_checkpoint();
+    // `yes`: there is time to make the index short again.
+    enum class Tidy : std::uint8_t { no, yes };
+    Result<void> checkpoint(Tidy tidy);
+    Result<void> write_checkpoint(Tidy tidy);
+    Result<void> append_to_index(std::uint64_t at, std::string_view part);
     struct LogWrite;
     LogWrite plan_write(const SessionId& id, files::OpenLog& log);
     Result<std::unique_ptr<File>> open_log(const LogWrite& write);

@@ -78,7 +78,7 @@ void FileStore::keep_house(Call call) {
     }
     if (full_ || journal_.wants_next()) prepare_segment();
     if (const Due due = checkpoint_due(call); due != Due::no) {
-        (void)checkpoint();
+        (void)checkpoint(due == Due::yes ? Tidy::no : Tidy::yes);
         if (due == Due::yes) return;
         {
             // What a burst of work left behind, so that its memory can be given back.
@@ -113,13 +113,7 @@ FileStore::Due FileStore::checkpoint_due(Call call) {
             journal_.bytes_since(rested_) >= options_.checkpoint_bytes / kBurst;
         if (ticks_of_rest_ >= kTicksOfRest && after_burst) return Due::at_rest;
     }
-    // A checkpoint writes the whole index: the longer that is, the rarer. But often enough that a
-    // segment is free again when the current one is half full and the next is wanted.
-    const std::uint64_t longest =
-        std::max(options_.checkpoint_bytes, options_.segment_bytes * 3 / 8);
-    const std::uint64_t due =
-        std::clamp<std::uint64_t>(2 * table_.index_bytes(), options_.checkpoint_bytes, longest);
-    return journal_.bytes_since(covered_) >= due ? Due::yes : Due::no;
+    return journal_.bytes_since(covered_) >= options_.checkpoint_bytes ? Due::yes : Due::no;
 }
 
 void FileStore::prepare_segment() {
@@ -350,17 +344,30 @@ Result<void> FileStore::write_down_resting() {
     return done;
 }
 
-Result<void> FileStore::checkpoint() {
+Result<void> FileStore::checkpoint(Tidy tidy) {
     const std::lock_guard house(house_mutex_);
-    Result<void> written = write_checkpoint();
+    Result<void> written = write_checkpoint(tidy);
     if (!written) note_failure(written.error());
     return written;
 }
 
-Result<void> FileStore::write_checkpoint() {
+// One more part behind those of the index. What a write that failed has left there makes the file
+// longer than it should be, and the next checkpoint writes it as a whole.
+Result<void> FileStore::append_to_index(std::uint64_t at, std::string_view part) {
+    const Result<std::unique_ptr<File>> file = env_.fs.open(layout_.index(), OpenMode::write);
+    if (!file) return file.error();
+    if (Result<void> written = (*file)->write_at(at, part); !written) return written;
+    if (Result<void> synced = (*file)->sync_data(); !synced) return synced;
+    return (*file)->close();
+}
+
+Result<void> FileStore::write_checkpoint(Tidy tidy) {
+    const Result<FileStatus> on_disk = env_.fs.status(layout_.index());
     std::vector<SessionId> changed;
     std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted;
     SessionIndex index;
+    bool whole = false;
+    std::uint64_t index_end = 0;
     JournalPosition position;
     {
         const auto lock = lock_table();
@@ -372,7 +379,10 @@ Result<void> FileStore::write_checkpoint() {
         deleted = table_.take_deleted();
         SessionIndex& rows = table_.index_for_checkpoint();
         rows.forget_deleted(env_.clock.now() - limits::kTombstone);
-        index = rows;
+        index_end = rows.file_bytes();
+        const bool as_written = on_disk && on_disk->size == index_end;
+        whole = !as_written || rows.wants_whole(tidy == Tidy::yes);
+        index = rows.copy_for(whole);
     }
 
     // What is committed meanwhile may be written too: beyond the index, it proves nothing.
@@ -393,20 +403,21 @@ Result<void> FileStore::write_checkpoint() {
         if (!done && done.error().reason != "too_many_files") fail(done.error());
     }
     std::string text = index.to_checkpoint(position);
-    if (done) done = env_.fs.replace_file(layout_.index(), text);
+    if (done) {
+        done = whole ? env_.fs.replace_file(layout_.index(), text)
+                     : append_to_index(index_end, text);
+    }
     if (!done) {
         const auto lock = lock_table();
         table_.return_deleted(std::move(deleted));
         return done;
     }
 
-    JournalPosition parsed;
-    Result<SessionIndex> fresh = SessionIndex::parse(std::move(text), parsed);
-    if (!fresh) return fresh.error();
     {
         const std::lock_guard sequencing(sequencing_);
         const auto lock = lock_table();
-        table_.index_for_checkpoint().rebase(index, *std::move(fresh));
+        done = table_.index_for_checkpoint().checkpointed(index, whole, std::move(text));
+        if (!done) return done;
         for (const auto& [id, views] : deleted) {
             const auto found = table_.open_logs().find(id);
             if (found == table_.open_logs().end()) continue;

@@ -84,8 +84,19 @@ class FileStore::Opener {
     Result<void> read_index() {
         Result<std::string> text = env_.fs.read_file(layout_.index());
         if (text) {
-            Result<SessionIndex> index = SessionIndex::parse(*std::move(text), store_.covered_);
+            const std::uint64_t bytes = text->size();
+            JournalPosition covered;
+            Result<SessionIndex> index = SessionIndex::parse(*std::move(text), covered);
             if (index) {
+                const Result<void> reached = check_journal_reaches(covered);
+                if (!reached) index = reached.error();
+            }
+            if (index) {
+                if (index->file_bytes() < bytes) {
+                    env_.log.warn("index.part_cut", {{"offset", index->file_bytes()}});
+                    rebuilt_ = true;
+                }
+                store_.covered_ = covered;
                 table_.adopt(*std::move(index));
                 return table_.read_damage_reports();
             }
@@ -96,6 +107,22 @@ class FileStore::Opener {
             return text.error();
         }
         return rebuild_index();
+    }
+
+    // A part that is not whole was being written when the power went: the one before it counts, and
+    // the journal has all that came behind that. If it has not, somebody relied on that part.
+    Result<void> check_journal_reaches(const JournalPosition& covered) {
+        const Result<std::vector<std::string>> names = env_.fs.list(layout_.journal());
+        if (!names) return names.error();
+        std::optional<std::uint64_t> oldest;
+        for (const std::string& name : *names) {
+            const std::optional<std::uint64_t> number = Layout::number_of_segment(name);
+            if (number) oldest = std::min(oldest.value_or(*number), *number);
+        }
+        if (oldest.value_or(0) <= std::max<std::uint64_t>(covered.segment, 1)) return {};
+        return Error(ErrorKind::corrupt, "damaged_index",
+                     "index.ckpt: the end is damaged or missing; the journal begins behind what is "
+                     "left of it");
     }
 
     // Without an index every log is read from its start. Slow, and only after a loss: a new

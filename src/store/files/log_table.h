@@ -91,7 +91,6 @@ class LogTable {
     const std::vector<std::pair<SessionId, Damage>>& damaged() const { return damaged_; }
 
     std::unordered_map<SessionId, OpenLog>& open_logs() { return open_; }
-    std::size_t index_bytes() const { return index_.block_bytes(); }
     std::size_t tail_bytes() const { return tail_bytes_; }
     void append_tail(OpenLog& log, std::string_view lines);
     void drop_tail(OpenLog& log, std::size_t bytes);

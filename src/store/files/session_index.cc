@@ -23,18 +23,37 @@ struct Header {
     std::uint64_t gone = 0;
     std::uint64_t bytes = 0;   // of the lines behind the header
     std::uint32_t crc32c = 0;  // of those
+    std::optional<std::uint32_t> check = {};  // CRC32C of the header up to here; not in old files
     static constexpr auto fields() {
         using S = Header;
         return std::tuple(required("format", &S::format), required("epoch", &S::epoch),
                           required("group", &S::group), required("segment", &S::segment),
                           required("offset", &S::offset), required("active", &S::active),
                           required("idle", &S::idle), required("gone", &S::gone),
-                          required("bytes", &S::bytes), required("crc32c", &S::crc32c));
+                          required("bytes", &S::bytes), required("crc32c", &S::crc32c),
+                          field("check", &S::check));
     }
 };
 
 Error not_an_index(std::string_view what) {
     return {ErrorKind::corrupt, "damaged_index", "index.ckpt: " + std::string(what)};
+}
+
+std::string header_text(Header header) {
+    header.check.reset();
+    std::string unchecked = to_json(header);
+    unchecked.pop_back();
+    header.check = crc32c(unchecked);
+    return to_json(header);
+}
+
+Result<Header> parse_header(std::string_view line) {
+    Result<Header> header = from_json<Header>(line, "the header");
+    if (!header) return not_an_index("the header is malformed");
+    if (header->format != kFormatVersion) return not_an_index("another format");
+    const bool as_written = line == (header->check ? header_text(*header) : to_json(*header));
+    if (!as_written) return not_an_index("the header's checksum does not match");
+    return header;
 }
 
 void append_row(std::string& out, const IndexRow& row) {
@@ -95,58 +114,132 @@ IndexRow RowInPlace::row() const {
 
 Result<SessionIndex> SessionIndex::parse(std::string text, JournalPosition& position) {
     SessionIndex index;
-    if (Result<void> adopted = index.adopt(std::move(text), position); !adopted) {
-        return adopted.error();
-    }
+    const Result<JournalPosition> behind = index.adopt(std::move(text));
+    if (!behind) return behind.error();
+    position = *behind;
     return index;
 }
 
-Result<void> SessionIndex::adopt(std::string text, JournalPosition& position) {
+// One part as it stands in the texts: where its lines are.
+struct SessionIndex::Part {
+    JournalPosition position;
+    std::uint64_t bytes = 0;
+    Lines active = {};
+    Lines idle = {};
+    std::vector<Tombstone> gone = {};
+};
+
+Result<SessionIndex::Part> SessionIndex::read_part(std::uint32_t begin) const {
+    const std::string_view text = text_from(begin);
     const std::size_t header_end = text.find('\n');
-    if (header_end == std::string::npos) return not_an_index("no header");
-    const Result<Header> header =
-        from_json<Header>(std::string_view(text).substr(0, header_end), "the header");
-    if (!header) return not_an_index("the header is malformed");
-    if (header->format != kFormatVersion) return not_an_index("another format");
-    const std::string_view body = std::string_view(text).substr(header_end + 1);
+    if (header_end == std::string_view::npos) return not_an_index("no header");
+    const Result<Header> header = parse_header(text.substr(0, header_end));
+    if (!header) return header.error();
+    const std::string_view body = text.substr(header_end + 1, header->bytes);
     if (body.size() != header->bytes || crc32c(body) != header->crc32c) {
         return not_an_index("the checksum does not match");
     }
-    if (text.size() > UINT32_MAX) return not_an_index("too large");
-
-    block_ = std::make_shared<const std::string>(std::move(text));
-    active_.clear();
-    idle_.clear();
+    Part part{{header->epoch, header->group, header->segment, header->offset},
+              header_end + 1 + header->bytes};
     const std::uint64_t rows = header->active + header->idle;
     std::size_t at = header_end + 1;
     for (std::uint64_t i = 0; i < rows + header->gone; ++i) {
-        const std::size_t end = block_->find('\n', at);
-        if (end == std::string::npos) return not_an_index("a line is missing");
-        const std::string_view line(block_->data() + at, end - at);
+        const std::size_t end = text.find('\n', at);
+        if (end >= part.bytes) return not_an_index("a line is missing");
+        const std::string_view line = text.substr(at, end - at);
         if (i >= rows) {
-            const Result<Tombstone> gone = from_json<Tombstone>(line, "a deleted session");
+            Result<Tombstone> gone = from_json<Tombstone>(line, "a deleted session");
             if (!gone) return not_an_index(gone.error().message);
-            deleted_.emplace(gone->id, *gone);
+            part.gone.push_back(*std::move(gone));
         } else if (!line.starts_with(kRowStart)) {
             return not_an_index("a row is malformed");
         } else {
-            (i < header->active ? active_ : idle_).push_back(static_cast<std::uint32_t>(at));
+            Lines& lines = i < header->active ? part.active : part.idle;
+            lines.push_back(begin + static_cast<std::uint32_t>(at));
         }
         at = end + 1;
     }
-    if (at != block_->size()) return not_an_index("there are more lines than it says");
-    position = {header->epoch, header->group, header->segment, header->offset};
-    return {};
+    if (at != part.bytes) return not_an_index("there are more lines than it says");
+    return part;
+}
+
+// Puts the text behind those that are there, and takes its parts.
+Result<JournalPosition> SessionIndex::adopt(std::string text) {
+    const std::uint64_t begin = texts_.empty() ? 0 : texts_.back().begin + texts_.back().text->size();
+    const std::uint64_t end = begin + text.size();
+    if (end > UINT32_MAX) return not_an_index("too large");
+    texts_.push_back({static_cast<std::uint32_t>(begin),
+                      std::make_shared<const std::string>(std::move(text))});
+    JournalPosition position;
+    for (std::uint64_t at = begin; at == begin || at < end;) {
+        Result<Part> part = read_part(static_cast<std::uint32_t>(at));
+        // One that is cut off is a crash's, or damaged: whoever opens the directory knows which.
+        if (!part && at > begin) break;
+        if (!part) return part.error();
+        position = part->position;
+        at += part->bytes;
+        take(*std::move(part));
+    }
+    return position;
+}
+
+void SessionIndex::take(Part part) {
+    if (parts_++ == 0) whole_bytes_ = part.bytes;
+    file_bytes_ += part.bytes;
+    put_lines(active_, part, true);
+    put_lines(idle_, part, false);
+    for (Tombstone& gone : part.gone) {
+        const SessionId id = gone.id;
+        deleted_.insert_or_assign(id, std::move(gone));
+    }
+}
+
+// The part's rows take the place of older ones of the same sessions, whichever list has those.
+void SessionIndex::put_lines(Lines& into, const Part& part, bool active) const {
+    if (into.empty()) {
+        into = active ? part.active : part.idle;
+        return;
+    }
+    Lines merged;
+    merged.reserve(into.size() + (active ? part.active : part.idle).size());
+    auto kept = into.cbegin();
+    const auto put = [&](std::uint32_t offset, bool is_here) {
+        const std::string_view id = id_at(offset);
+        const bool is_last = kept == into.cend() || id_at(into.back()) < id;
+        const auto next = is_last ? into.cend()
+                                  : std::ranges::lower_bound(
+                                        kept, into.cend(), id, {},
+                                        [this](std::uint32_t other) { return id_at(other); });
+        merged.insert(merged.end(), kept, next);
+        kept = next;
+        if (kept != into.cend() && id_at(*kept) == id) ++kept;
+        if (is_here) merged.push_back(offset);
+    };
+    auto a = part.active.begin();
+    auto i = part.idle.begin();
+    while (a != part.active.end() || i != part.idle.end()) {
+        const bool takes_active =
+            i == part.idle.end() || (a != part.active.end() && id_at(*a) < id_at(*i));
+        put(takes_active ? *a++ : *i++, takes_active == active);
+    }
+    merged.insert(merged.end(), kept, into.cend());
+    into = std::move(merged);
+}
+
+std::string_view SessionIndex::text_from(std::uint32_t offset) const {
+    const auto behind = std::ranges::upper_bound(texts_, offset, {}, &Text::begin);
+    const Text& text = *std::prev(behind);
+    return std::string_view(*text.text).substr(offset - text.begin);
 }
 
 std::string_view SessionIndex::line_at(std::uint32_t offset) const {
-    const std::size_t end = block_->find('\n', offset);
-    return std::string_view(*block_).substr(offset, end - offset);
+    const std::string_view text = text_from(offset);
+    return text.substr(0, text.find('\n'));
 }
 
 std::string_view SessionIndex::id_at(std::uint32_t offset) const {
-    const std::size_t start = offset + kRowStart.size();
-    return std::string_view(*block_).substr(start, block_->find('"', start) - start);
+    const std::string_view text = text_from(offset).substr(kRowStart.size());
+    return text.substr(0, text.find('"'));
 }
 
 SessionIndex::Lines::const_iterator SessionIndex::first_from(const Lines& lines,
@@ -164,16 +257,18 @@ std::optional<std::uint32_t> SessionIndex::find_line(const Lines& lines,
 
 std::optional<IndexRow> SessionIndex::find(const SessionId& id) const {
     if (const auto changed = changed_.find(id); changed != changed_.end()) return *changed->second;
-    if (!block_ || deleted_.contains(id)) return std::nullopt;
+    if (deleted_.contains(id)) return std::nullopt;
     if (const auto line = find_line(active_, id.text())) return parse_row(line_at(*line));
     if (const auto line = find_line(idle_, id.text())) return parse_row(line_at(*line));
     return std::nullopt;
 }
 
 bool SessionIndex::contains(const SessionId& id) const {
-    if (changed_.contains(id)) return true;
-    if (!block_ || deleted_.contains(id)) return false;
-    return find_line(active_, id.text()) || find_line(idle_, id.text());
+    return changed_.contains(id) || (!deleted_.contains(id) && has_line(id.text()));
+}
+
+bool SessionIndex::has_line(std::string_view id) const {
+    return find_line(active_, id) || find_line(idle_, id);
 }
 
 std::optional<Timestamp> SessionIndex::deleted_at(const SessionId& id) const {
@@ -195,14 +290,14 @@ void SessionIndex::put(IndexRow row) {
 void SessionIndex::remove(Tombstone gone) {
     changed_.erase(gone.id);
     const SessionId id = gone.id;
+    newly_deleted_.push_back(id);
     deleted_.insert_or_assign(id, std::move(gone));
 }
 
 void SessionIndex::forget_deleted(Timestamp before) {
     std::erase_if(deleted_, [&](const auto& gone) {
-        // A row in the block would come back to life.
-        return gone.second.at < before && !(block_ && (find_line(active_, gone.first.text()) ||
-                                                       find_line(idle_, gone.first.text())));
+        // A row in the text would come back to life.
+        return gone.second.at < before && !has_line(gone.first.text());
     });
 }
 
@@ -266,8 +361,8 @@ void SessionIndex::visit_newest_first(const Visit& visit, const RowSieve& sieve,
     }
 }
 
-// Lines of the block are taken over as they are, unless their session changed.
-std::uint64_t SessionIndex::write_part(std::string& body, const Lines& lines, bool active) const {
+// Lines of the text are taken over as they are, unless their session changed.
+std::uint64_t SessionIndex::write_rows(std::string& body, const Lines& lines, bool active) const {
     std::uint64_t rows = 0;
     auto changed = changed_.begin();
     using Gone = Beside<decltype(deleted_)::const_iterator>;
@@ -292,6 +387,28 @@ std::uint64_t SessionIndex::write_part(std::string& body, const Lines& lines, bo
     return rows;
 }
 
+bool SessionIndex::wants_whole(bool tidily) const {
+    constexpr std::uint64_t kSmall = 1U << 20U;
+    constexpr std::uint64_t kLong = 3ULL << 30U;  // places in it have 32 bits
+    constexpr std::size_t kMostParts = 64;
+    constexpr std::uint64_t kTidy = 4;
+    const std::uint64_t more = file_bytes_ - whole_bytes_;
+    if (parts_ == 0 || parts_ >= kMostParts || file_bytes_ > kLong) return true;
+    return tidily ? more > whole_bytes_ / kTidy : more > std::max(whole_bytes_, kSmall);
+}
+
+SessionIndex SessionIndex::copy_for(bool whole) const {
+    if (whole) return *this;
+    SessionIndex changes;
+    changes.changed_ = changed_;
+    changes.newly_deleted_ = newly_deleted_;
+    for (const SessionId& id : newly_deleted_) {
+        const auto gone = deleted_.find(id);
+        if (gone != deleted_.end()) changes.deleted_.insert(*gone);
+    }
+    return changes;
+}
+
 std::string SessionIndex::to_checkpoint(const JournalPosition& position) const {
     Header header;
     header.format = kFormatVersion;
@@ -302,9 +419,9 @@ std::string SessionIndex::to_checkpoint(const JournalPosition& position) const {
 
     constexpr std::size_t kRowBytes = 1024;
     std::string body;
-    body.reserve(block_bytes() + (changed_.size() + 1) * kRowBytes);
-    header.active = write_part(body, active_, true);
-    header.idle = write_part(body, idle_, false);
+    body.reserve(file_bytes_ + (changed_.size() + 1) * kRowBytes);
+    header.active = write_rows(body, active_, true);
+    header.idle = write_rows(body, idle_, false);
     for (const auto& [id, gone] : deleted_) {
         codec::write(body, gone);
         body += '\n';
@@ -312,21 +429,33 @@ std::string SessionIndex::to_checkpoint(const JournalPosition& position) const {
     }
     header.bytes = body.size();
     header.crc32c = crc32c(body);
-    body.insert(0, to_json(header) + "\n");
+    body.insert(0, header_text(header) + "\n");
     // It stays in memory until the next checkpoint.
     constexpr std::size_t kTolerated = 16;
     if (body.capacity() - body.size() > body.size() / kTolerated) body.shrink_to_fit();
     return body;
 }
 
-void SessionIndex::rebase(const SessionIndex& snapshot, SessionIndex fresh) {
-    block_ = std::move(fresh.block_);
-    active_ = std::move(fresh.active_);
-    idle_ = std::move(fresh.idle_);
+Result<void> SessionIndex::checkpointed(const SessionIndex& copy, bool whole, std::string text) {
+    SessionIndex fresh;
+    const Result<JournalPosition> read = whole ? fresh.adopt(std::move(text)) : adopt(std::move(text));
+    if (!read) return read.error();
+    if (whole) {
+        texts_ = std::move(fresh.texts_);
+        parts_ = fresh.parts_;
+        file_bytes_ = fresh.file_bytes_;
+        whole_bytes_ = fresh.whole_bytes_;
+        active_ = std::move(fresh.active_);
+        idle_ = std::move(fresh.idle_);
+    }
     std::erase_if(changed_, [&](const auto& changed) {
-        const auto written = snapshot.changed_.find(changed.first);
-        return written != snapshot.changed_.end() && written->second == changed.second;
+        const auto written = copy.changed_.find(changed.first);
+        return written != copy.changed_.end() && written->second == changed.second;
     });
+    newly_deleted_.erase(newly_deleted_.begin(),
+                         newly_deleted_.begin() +
+                             static_cast<std::ptrdiff_t>(copy.newly_deleted_.size()));
+    return {};
 }
 
 }  // namespace rouse::files

@@ -1,12 +1,13 @@
 #pragma once
 
-// The index of all sessions, in memory and as index.ckpt. What the last checkpoint wrote stays one
-// block of text, a line a session, parsed only when somebody asks; what changed since lies beside
-// it as values. So a session costs its line, and opening costs what is active.
+// The index of all sessions, in memory and as index.ckpt. What checkpoints wrote stays text, a line
+// a session, parsed only when somebody asks; what changed since lies beside it as values. So a
+// session costs its line, and opening costs what is active.
 //
-// index.ckpt: a header line, then the rows of sessions with an open run, then those of all others,
-// then the deleted ones, each part sorted by id. Every line is JSON; the header has the checksum of
-// everything behind it.
+// index.ckpt: parts, one behind the other. The first has every session, each later one what changed
+// since the part before it. A part is a header line, then the rows of sessions with an open run,
+// then those of all others, then the deleted ones, each sorted by id. Every line is JSON; the header
+// has the checksum of all that is behind it in the part.
 //
 // Not thread-safe.
 
@@ -78,8 +79,11 @@ class SessionIndex {
 
     SessionIndex() = default;
 
-    // corrupt: not a whole index checkpoint; `position` is set otherwise.
+    // corrupt: the first part is not whole. Of later ones, those up to the first that is not;
+    // `position` is that of the last one taken.
     static Result<SessionIndex> parse(std::string text, JournalPosition& position);
+    // How much of the file the whole parts are.
+    std::uint64_t file_bytes() const { return file_bytes_; }
 
     std::optional<IndexRow> find(const SessionId& id) const;
     bool contains(const SessionId& id) const;
@@ -99,31 +103,48 @@ class SessionIndex {
     void visit_active(const VisitInPlace& visit, const RowSieve& sieve = {},
                       const SessionId& from = {}) const;
 
-    // The whole as a checkpoint file.
+    // True when the next checkpoint should be a file with everything in one part, not one more
+    // part behind those that are there: they would be more than that saves. `tidily`: already when
+    // they are a quarter of it.
+    bool wants_whole(bool tidily) const;
+    // A copy of what the next checkpoint needs.
+    SessionIndex copy_for(bool whole) const;
+    // Everything as one part; or, of a copy, what changed.
     std::string to_checkpoint(const JournalPosition& position) const;
-    // Takes over the block of `fresh`, the parsed checkpoint that was made from `snapshot`, a copy
-    // of this index; rows that changed since that copy stay beside it.
-    void rebase(const SessionIndex& snapshot, SessionIndex fresh);
-
-    std::size_t changed_rows() const { return changed_.size(); }
-    std::size_t block_bytes() const { return block_ ? block_->size() : 0; }
+    // `text` was made by to_checkpoint() from `copy` and is on disk, as the whole file or as a part
+    // at its end. What changed since the copy stays beside it.
+    Result<void> checkpointed(const SessionIndex& copy, bool whole, std::string text);
 
  private:
-    // Offsets of lines in the block, sorted by the ids there.
+    // Where lines are in the texts taken one behind the other, sorted by the ids there.
     using Lines = std::vector<std::uint32_t>;
+    struct Text {
+        std::uint32_t begin = 0;
+        std::shared_ptr<const std::string> text;  // shared with copies of the index
+    };
+    struct Part;
 
+    std::string_view text_from(std::uint32_t offset) const;
     std::string_view line_at(std::uint32_t offset) const;
     std::string_view id_at(std::uint32_t offset) const;
     std::optional<std::uint32_t> find_line(const Lines& lines, std::string_view id) const;
     Lines::const_iterator first_from(const Lines& lines, std::string_view id) const;
-    Result<void> adopt(std::string text, JournalPosition& position);
-    std::uint64_t write_part(std::string& body, const Lines& lines, bool active) const;
+    bool has_line(std::string_view id) const;
+    Result<JournalPosition> adopt(std::string text);
+    Result<Part> read_part(std::uint32_t begin) const;
+    void take(Part part);
+    void put_lines(Lines& into, const Part& part, bool active) const;
+    std::uint64_t write_rows(std::string& body, const Lines& lines, bool active) const;
 
-    std::shared_ptr<const std::string> block_;  // shared with copies of the index
+    std::vector<Text> texts_;
+    std::size_t parts_ = 0;
+    std::uint64_t file_bytes_ = 0;
+    std::uint64_t whole_bytes_ = 0;  // of the first part
     Lines active_;
     Lines idle_;
     std::map<SessionId, std::shared_ptr<const IndexRow>> changed_;  // shared with copies too
     std::map<SessionId, Tombstone> deleted_;
+    std::vector<SessionId> newly_deleted_;  // since the last checkpoint
 };
 
 }  // namespace rouse::files

@@ -51,6 +51,10 @@ class Verifier {
         }
         index_ = *std::move(index);
         has_index_ = true;
+        if (index_.file_bytes() < text->size()) {
+            find(FindingKind::stale, layout_.index(), 0, index_.file_bytes(),
+                 "its last part is not whole: cut by a crash, or damaged");
+        }
         index_.visit_newest_first([&](const IndexRow& row) {
             ids_.insert(row.session.id);
             return true;
