@@ -255,6 +255,40 @@ TEST_F(DamageTest, ALongLogIsReadWholeAndUpToWhereItWasCut) {
     }
 }
 
+// A long log's hashes are checked by another thread, a block ahead.
+TEST_F(DamageTest, AFlippedBitInALongLogIsFoundInItsLine) {
+    CrashingFs clean;
+    {
+        const auto store = open(clean);
+        add(*store, kDamaged, 1);
+        const MessageUser message{MessageId("msg_x"), text_content(std::string(2000, 'x')), false,
+                                  {}};
+        for (int i = 0; i < 20; ++i) {
+            const Records records(50, message);
+            ASSERT_TRUE(store->commit_and_wait(make_commit(kDamaged, std::nullopt, records)));
+        }
+    }
+    const std::string text = *clean.read_raw(kLog);
+    ASSERT_GT(text.size(), 2U << 20U);
+    EXPECT_EQ((*open(clean)->load(kDamaged))->last_seq, 1002U);
+    constexpr std::size_t kBlock = 512U << 10U;
+    for (const std::size_t at : {std::size_t{9}, std::size_t{300}, kBlock - 1, kBlock, kBlock + 1,
+                                 2 * kBlock, text.size() - 40, text.size() - 1}) {
+        std::string flipped = text;
+        flipped[at] = static_cast<char>(flipped[at] ^ 1);
+        const std::unique_ptr<CrashingFs> fs = clean.copy();
+        fs->write_raw(kLog, flipped);
+        const auto store = open(*fs);
+        const auto loaded = store->load(kDamaged);
+        ASSERT_FALSE(loaded) << "at byte " << at;
+        EXPECT_EQ(loaded.error().reason, "session_damaged") << "at byte " << at;
+        const auto damaged = store->health().damaged;
+        ASSERT_EQ(damaged.size(), 1U) << "at byte " << at;
+        const std::size_t line = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+        EXPECT_EQ(damaged[0].second.offset, line) << "at byte " << at;
+    }
+}
+
 TEST_F(DamageTest, AFlippedBitInTheIndexOnlyCostsARebuild) {
     CrashingFs clean;
     {
@@ -318,9 +352,10 @@ TEST_F(DamageTest, AFlippedBitInAPartOfTheIndexLosesNothing) {
         ASSERT_TRUE(verified(*fs).clean()) << "at byte " << at;
     }
     // Cut anywhere, as by a crash.
-    for (std::size_t length = text.find('\n') + 1; length < text.size(); length += 7) {
+    for (std::size_t length = text.find('\n') + 1; length < text.size(); ++length) {
         const std::unique_ptr<CrashingFs> fs = clean->copy();
         fs->write_raw(path, text.substr(0, length));
+        EXPECT_FALSE(verified(*fs).findings.empty()) << "cut at byte " << length;
         const auto store = open(*fs);
         ASSERT_TRUE(store) << "cut at byte " << length;
         for (const SessionId& id : {kHealthy, kDamaged}) {

@@ -10,6 +10,15 @@ namespace {
 constexpr std::string_view kChainKey = ",\"chain\":\"";
 constexpr std::size_t kChainSuffix = kChainKey.size() + 32 + 2;  // ,"chain":"<32 hex>"}
 
+bool has_chain(std::string_view line) {
+    return line.size() > kChainSuffix && line.ends_with("\"}") &&
+           line.substr(line.size() - kChainSuffix).starts_with(kChainKey);
+}
+
+std::string_view chain_of(std::string_view line) {
+    return line.substr(line.size() - 34, 32);
+}
+
 Error broken(Seq seq, std::string_view what) {
     return {ErrorKind::corrupt, "broken_chain",
             "at seq " + std::to_string(seq) + ": " + std::string(what)};
@@ -59,20 +68,47 @@ void append_line(std::string& out, Seq seq, Timestamp at, const RecordBody& body
 }
 
 Result<void> read_next_line(std::string_view line, Seq last, Chain& chain, Record& record) {
-    if (line.size() <= kChainSuffix ||
-        !line.substr(line.size() - kChainSuffix).starts_with(kChainKey) || !line.ends_with("\"}")) {
-        return broken(last + 1, "the line does not end with its chain");
-    }
+    if (!has_chain(line)) return broken(last + 1, "the line does not end with its chain");
     const Chain expected = chain.next(line.substr(0, line.size() - kChainSuffix));
-    if (expected.hex() != line.substr(line.size() - 34, 32)) {
+    if (expected.hex() != chain_of(line)) {
         return broken(last + 1, "the chain of hashes does not lead here");
     }
+    return read_followed_line(line, last, chain, record);
+}
+
+Result<void> read_followed_line(std::string_view line, Seq last, Chain& chain, Record& record) {
     if (Result<void> read = read_record(line, record); !read) return read;
     if (record.seq != last + 1) {
         return broken(last + 1, "the line has seq " + std::to_string(record.seq));
     }
-    chain = expected;
+    const Result<Chain> moved = Chain::parse(chain_of(line));
+    if (!moved) return moved.error();
+    chain = *moved;
     return {};
+}
+
+std::optional<Chain> chain_behind(std::string_view text) {
+    const std::size_t end = text.rfind('\n');
+    if (end == std::string_view::npos) return std::nullopt;
+    text = text.substr(0, end);
+    text.remove_prefix(text.rfind('\n') + 1);
+    if (!has_chain(text)) return std::nullopt;
+    const Result<Chain> chain = Chain::parse(chain_of(text));
+    return chain ? std::optional(*chain) : std::nullopt;
+}
+
+std::size_t follow_lines(std::string_view text, Chain& chain) {
+    std::size_t followed = 0;
+    for (;;) {
+        const std::size_t end = text.find('\n', followed);
+        if (end == std::string_view::npos) return followed;
+        const std::string_view line = text.substr(followed, end - followed);
+        if (!has_chain(line)) return followed;
+        const Chain next = chain.next(line.substr(0, line.size() - kChainSuffix));
+        if (next.hex() != chain_of(line)) return followed;
+        chain = next;
+        followed = end + 1;
+    }
 }
 
 }  // namespace rouse

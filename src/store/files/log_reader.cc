@@ -1,8 +1,10 @@
 #include "store/files/log_reader.h"
 
 namespace rouse::files {
+namespace {
 
-Result<void> read_lines(std::string_view text, LogTip& tip, const OnRecord& on_record) {
+template <auto read_line>
+Result<void> read_lines_by(std::string_view text, LogTip& tip, const OnRecord& on_record) {
     Record record;
     while (!text.empty()) {
         const std::size_t end = text.find('\n');
@@ -10,7 +12,7 @@ Result<void> read_lines(std::string_view text, LogTip& tip, const OnRecord& on_r
             return Error(ErrorKind::corrupt, "torn_line", "the last line has no end");
         }
         const std::string_view line = text.substr(0, end);
-        const Result<void> read = read_next_line(line, tip.last, tip.chain, record);
+        const Result<void> read = read_line(line, tip.last, tip.chain, record);
         if (!read) return read;
         on_record(record, line);
         tip.last = record.seq;
@@ -18,6 +20,16 @@ Result<void> read_lines(std::string_view text, LogTip& tip, const OnRecord& on_r
         text.remove_prefix(end + 1);
     }
     return {};
+}
+
+}  // namespace
+
+Result<void> read_lines(std::string_view text, LogTip& tip, const OnRecord& on_record) {
+    return read_lines_by<read_next_line>(text, tip, on_record);
+}
+
+Result<void> read_followed_lines(std::string_view text, LogTip& tip, const OnRecord& on_record) {
+    return read_lines_by<read_followed_line>(text, tip, on_record);
 }
 
 bool is_torn_tail(std::string_view rest) {

@@ -28,6 +28,8 @@ using OnRecord = std::function<void(const Record& record, std::string_view line)
 // Takes whole lines off `text` while they follow from `tip`, which moves along. corrupt: the first
 // line that does not; `tip` then stands before it.
 Result<void> read_lines(std::string_view text, LogTip& tip, const OnRecord& on_record);
+// The same of lines that follow_lines() has passed.
+Result<void> read_followed_lines(std::string_view text, LogTip& tip, const OnRecord& on_record);
 
 // Is what stands behind the good part of a log an append that was cut short? It is not if a whole
 // record can still be made out in it: then something was lost in between.

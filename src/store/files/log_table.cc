@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "domain/fold.h"
+#include "store/files/log_blocks.h"
 
 namespace rouse::files {
 namespace {
@@ -30,35 +31,6 @@ std::vector<PendingId> pending_ids(const SessionSummary& session) {
     for (const PendingSummary& call : session.pending)
         ids.push_back(call.pending_id);
     return ids;
-}
-
-Error log_too_short(const std::string& path, std::uint64_t size, std::uint64_t expected) {
-    return {ErrorKind::corrupt, "log_too_short",
-            path + " has " + std::to_string(size) + " bytes of " + std::to_string(expected)};
-}
-
-// Reads the lines up to `bytes`, a block at a time: a long log does not go through memory as a
-// whole. corrupt: `tip` stands before the line that is damaged.
-Result<void> read_log_lines(Fs& fs, const std::string& path, std::uint64_t bytes, LogTip& tip,
-                            const OnRecord& on_record) {
-    constexpr std::uint64_t kBlock = 64U << 10U;
-    if (bytes == 0) return {};
-    Result<std::unique_ptr<File>> file = fs.open(path, OpenMode::read);
-    if (!file) return file.error();
-    for (std::uint64_t length = kBlock; tip.bytes < bytes;) {
-        const std::uint64_t wanted = std::min(length, bytes - tip.bytes);
-        const Result<std::string> text = (*file)->read_at(tip.bytes, wanted);
-        if (!text) return text.error();
-        const bool at_end = tip.bytes + text->size() == bytes;
-        // Nothing behind the last newline yet, or, at the end, all of it: a line is whole or torn.
-        const std::size_t whole = at_end ? text->size() : text->rfind('\n') + 1;
-        Result<void> read = read_lines(std::string_view(*text).substr(0, whole), tip, on_record);
-        if (!read) return read;
-        if (text->size() < wanted)
-            return log_too_short(path, tip.bytes + text->size() - whole, bytes);
-        length = whole > 0 ? kBlock : length * 4;
-    }
-    return {};
 }
 
 // Takes an id out of a list of names.
