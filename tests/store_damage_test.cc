@@ -263,8 +263,8 @@ TEST_F(DamageTest, AFlippedBitInALongLogIsFoundInItsLine) {
         add(*store, kDamaged, 1);
         const MessageUser message{MessageId("msg_x"), text_content(std::string(2000, 'x')), false,
                                   {}};
-        for (int i = 0; i < 20; ++i) {
-            const Records records(50, message);
+        for (int i = 0; i < 500; ++i) {
+            const Records records(2, message);
             ASSERT_TRUE(store->commit_and_wait(make_commit(kDamaged, std::nullopt, records)));
         }
     }
