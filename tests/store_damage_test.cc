@@ -261,8 +261,8 @@ TEST_F(DamageTest, AFlippedBitInALongLogIsFoundInItsLine) {
     {
         const auto store = open(clean);
         add(*store, kDamaged, 1);
-        const MessageUser message{MessageId("msg_x"), text_content(std::string(2000, 'x')), false,
-                                  {}};
+        const MessageUser message{
+            MessageId("msg_x"), text_content(std::string(2000, 'x')), false, {}};
         for (int i = 0; i < 500; ++i) {
             const Records records(2, message);
             ASSERT_TRUE(store->commit_and_wait(make_commit(kDamaged, std::nullopt, records)));
@@ -335,36 +335,28 @@ TEST_F(DamageTest, AFlippedBitInAPartOfTheIndexLosesNothing) {
     ASSERT_TRUE(index);
     ASSERT_EQ(index->file_bytes(), text.size());
     ASSERT_NE(text.rfind("\n{\"format\""), text.find("\n{\"format\"")) << "no parts";
+    const auto expect_nothing_lost = [&](const std::string& damaged, const std::string& where) {
+        const std::unique_ptr<CrashingFs> fs = clean->copy();
+        fs->write_raw(path, damaged);
+        EXPECT_FALSE(verified(*fs).findings.empty()) << where;
+        const auto store = open(*fs);
+        ASSERT_TRUE(store) << where;
+        for (const SessionId& id : {kHealthy, kDamaged}) {
+            const auto state = store->load(id);
+            ASSERT_TRUE(state) << state.error().message << " " << where;
+            EXPECT_EQ((*state)->last_seq, 21U) << where;
+        }
+        (void)store->close();
+        ASSERT_TRUE(verified(*fs).clean()) << where;
+    };
     for (std::size_t at = 0; at < text.size(); ++at) {
         std::string flipped = text;
         flipped[at] = static_cast<char>(flipped[at] ^ (1 << (at % 8)));
-        const std::unique_ptr<CrashingFs> fs = clean->copy();
-        fs->write_raw(path, flipped);
-        EXPECT_FALSE(verified(*fs).findings.empty()) << "at byte " << at;
-        const auto store = open(*fs);
-        ASSERT_TRUE(store) << "at byte " << at;
-        for (const SessionId& id : {kHealthy, kDamaged}) {
-            const auto state = store->load(id);
-            ASSERT_TRUE(state) << state.error().message << " " << "at byte " << at;
-            EXPECT_EQ((*state)->last_seq, 21U) << "at byte " << at;
-        }
-        (void)store->close();
-        ASSERT_TRUE(verified(*fs).clean()) << "at byte " << at;
+        expect_nothing_lost(flipped, "flipped at byte " + std::to_string(at));
     }
-    // Cut anywhere, as by a crash.
+    // Cut, as by a crash or by somebody.
     for (std::size_t length = text.find('\n') + 1; length < text.size(); ++length) {
-        const std::unique_ptr<CrashingFs> fs = clean->copy();
-        fs->write_raw(path, text.substr(0, length));
-        EXPECT_FALSE(verified(*fs).findings.empty()) << "cut at byte " << length;
-        const auto store = open(*fs);
-        ASSERT_TRUE(store) << "cut at byte " << length;
-        for (const SessionId& id : {kHealthy, kDamaged}) {
-            const auto state = store->load(id);
-            ASSERT_TRUE(state) << state.error().message << " " << "cut at byte " << length;
-            EXPECT_EQ((*state)->last_seq, 21U) << "cut at byte " << length;
-        }
-        (void)store->close();
-        ASSERT_TRUE(verified(*fs).clean()) << "cut at byte " << length;
+        expect_nothing_lost(text.substr(0, length), "cut at byte " + std::to_string(length));
     }
 }
 

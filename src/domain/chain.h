@@ -38,8 +38,8 @@ void append_line(std::string& out, Seq seq, Timestamp at, const RecordBody& body
 Result<void> read_next_line(std::string_view line, Seq last, Chain& chain, Record& record);
 // The same of a line that follow_lines() has passed.
 Result<void> read_followed_line(std::string_view line, Seq last, Chain& chain, Record& record);
-// How many bytes of whole lines at the beginning of `text` follow `chain`, each with its newline. It
-// moves on to the last of them.
+// How many bytes of whole lines at the beginning of `text` follow `chain`, each with its newline.
+// It moves on to the last of them.
 std::size_t follow_lines(std::string_view text, Chain& chain);
 // What the last whole line of `text` says; nothing if it does not end with a chain.
 std::optional<Chain> chain_behind(std::string_view text);

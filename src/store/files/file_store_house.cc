@@ -404,8 +404,8 @@ Result<void> FileStore::write_checkpoint(Tidy tidy) {
     }
     std::string text = index.to_checkpoint(position);
     if (done) {
-        done = whole ? env_.fs.replace_file(layout_.index(), text)
-                     : append_to_index(index_end, text);
+        done =
+            whole ? env_.fs.replace_file(layout_.index(), text) : append_to_index(index_end, text);
     }
     if (!done) {
         const auto lock = lock_table();

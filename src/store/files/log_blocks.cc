@@ -9,7 +9,7 @@ namespace rouse::files {
 namespace {
 
 constexpr std::uint64_t kBlock = 64U << 10U;
-constexpr std::uint64_t kLong = 1U << 20U;       // enough for a thread to pay
+constexpr std::uint64_t kLong = 1U << 20U;  // enough for a thread to pay
 constexpr std::uint64_t kLongBlock = 512U << 10U;
 
 struct Block {

@@ -145,9 +145,9 @@ class LogTable {
     bool replaying_ = true;
     std::vector<std::pair<SessionId, Damage>> damaged_;
     std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted_;
-    std::vector<SessionId> stale_rows_;  // or were when they were put here
+    std::vector<SessionId> stale_rows_;             // or were when they were put here
     std::deque<std::pair<SessionId, Seq>> rested_;  // with where they ended, the oldest first
-    std::optional<Book> book_;  // made when somebody first asks for a name
+    std::optional<Book> book_;                      // made when somebody first asks for a name
     std::size_t tail_bytes_ = 0;
 };
 

@@ -21,8 +21,8 @@ struct Header {
     std::uint64_t active = 0;
     std::uint64_t idle = 0;
     std::uint64_t gone = 0;
-    std::uint64_t bytes = 0;   // of the lines behind the header
-    std::uint32_t crc32c = 0;  // of those
+    std::uint64_t bytes = 0;                  // of the lines behind the header
+    std::uint32_t crc32c = 0;                 // of those
     std::optional<std::uint32_t> check = {};  // CRC32C of the header up to here; not in old files
     static constexpr auto fields() {
         using S = Header;
@@ -72,7 +72,8 @@ template <class Iterator>
 class Beside {
  public:
     enum class Order : std::uint8_t { ascending, descending };
-    Beside(Iterator begin, Iterator end, Order order) : at_(begin), end_(end), order_(order) {}
+    Beside(const Iterator& begin, const Iterator& end, Order order)
+        : at_(begin), end_(end), order_(order) {}
 
     bool contains(std::string_view id) {
         while (at_ != end_ && comes_before(at_->first.text(), id))
@@ -165,11 +166,12 @@ Result<SessionIndex::Part> SessionIndex::read_part(std::uint32_t begin) const {
 
 // Puts the text behind those that are there, and takes its parts.
 Result<JournalPosition> SessionIndex::adopt(std::string text) {
-    const std::uint64_t begin = texts_.empty() ? 0 : texts_.back().begin + texts_.back().text->size();
+    const std::uint64_t begin =
+        texts_.empty() ? 0 : texts_.back().begin + texts_.back().text->size();
     const std::uint64_t end = begin + text.size();
     if (end > UINT32_MAX) return not_an_index("too large");
-    texts_.push_back({static_cast<std::uint32_t>(begin),
-                      std::make_shared<const std::string>(std::move(text))});
+    texts_.push_back(
+        {static_cast<std::uint32_t>(begin), std::make_shared<const std::string>(std::move(text))});
     JournalPosition position;
     for (std::uint64_t at = begin; at == begin || at < end;) {
         Result<Part> part = read_part(static_cast<std::uint32_t>(at));
@@ -438,7 +440,8 @@ std::string SessionIndex::to_checkpoint(const JournalPosition& position) const {
 
 Result<void> SessionIndex::checkpointed(const SessionIndex& copy, bool whole, std::string text) {
     SessionIndex fresh;
-    const Result<JournalPosition> read = whole ? fresh.adopt(std::move(text)) : adopt(std::move(text));
+    const Result<JournalPosition> read =
+        whole ? fresh.adopt(std::move(text)) : adopt(std::move(text));
     if (!read) return read.error();
     if (whole) {
         texts_ = std::move(fresh.texts_);
@@ -452,9 +455,9 @@ Result<void> SessionIndex::checkpointed(const SessionIndex& copy, bool whole, st
         const auto written = copy.changed_.find(changed.first);
         return written != copy.changed_.end() && written->second == changed.second;
     });
-    newly_deleted_.erase(newly_deleted_.begin(),
-                         newly_deleted_.begin() +
-                             static_cast<std::ptrdiff_t>(copy.newly_deleted_.size()));
+    newly_deleted_.erase(
+        newly_deleted_.begin(),
+        newly_deleted_.begin() + static_cast<std::ptrdiff_t>(copy.newly_deleted_.size()));
     return {};
 }
 

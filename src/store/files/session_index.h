@@ -6,8 +6,8 @@
 //
 // index.ckpt: parts, one behind the other. The first has every session, each later one what changed
 // since the part before it. A part is a header line, then the rows of sessions with an open run,
-// then those of all others, then the deleted ones, each sorted by id. Every line is JSON; the header
-// has the checksum of all that is behind it in the part.
+// then those of all others, then the deleted ones, each sorted by id. Every line is JSON; the
+// header has the checksum of all that is behind it in the part.
 //
 // Not thread-safe.
 
