@@ -6,6 +6,7 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/execution_context.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -73,12 +74,18 @@ class CommitAnswers final : public asio::execution_context::service {
             }
             for (Answer& answer : taken) {
                 const asio::any_io_executor executor = std::move(answer.executor);
-                // At once, if it belongs to the loop itself: behind what stands in line there it
-                // would wait once more.
-                asio::dispatch(executor, [go_on = std::move(answer.go_on),
-                                          result = std::move(answer.result)]() mutable {
+                auto go_on = [go_on = std::move(answer.go_on),
+                              result = std::move(answer.result)]() mutable {
                     go_on(std::move(result));
-                });
+                };
+                // At once, if it belongs to the loop itself: behind what stands in line there it
+                // would wait once more. A strand may have another thread to go on with.
+                const bool is_own = executor.target<asio::io_context::executor_type>() != nullptr;
+                if (is_own) {
+                    asio::dispatch(executor, std::move(go_on));
+                } else {
+                    asio::post(executor, std::move(go_on));
+                }
             }
         }
 

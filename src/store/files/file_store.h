@@ -204,6 +204,7 @@ class FileStore final : public Store {
     bool house_called_ = false;
     bool stop_house_ = false;
     Timestamp pending_index_at_{};
+    bool index_is_ours_ = false;  // this process wrote its first part
 
     std::thread journal_thread_;
     std::thread completion_thread_;

@@ -294,8 +294,13 @@ void FileStore::retire_idle() {
     open.reserve(table_.open_logs().size());
     for (const auto& [id, log] : table_.open_logs())
         open.push_back(id);
-    for (const SessionId& id : open)
+    for (const SessionId& id : open) {
+        // Of one that is deleted nothing is needed: the journal says so until its file is gone.
+        OpenLog& log = table_.open_logs().at(id);
+        if (log.state->deleted) table_.drop_tail(log, log.tail.size());
         retire_if_idle(id);
+    }
+    table_.shorten_line();
     open_logs_ = table_.open_logs().size();
 }
 
@@ -321,6 +326,11 @@ Result<void> FileStore::write_down_rested() {
             note_failure(done.error());
             return done;
         }
+        // However many there are: what else there is to do comes in between.
+        if (journal_.wants_next() || checkpoint_due(Call::by_work) != Due::no) {
+            call_house();
+            return {};
+        }
     }
 }
 
@@ -329,9 +339,11 @@ Result<void> FileStore::write_down_resting() {
     const std::lock_guard house(house_mutex_);
     std::vector<SessionId> resting;
     {
+        const std::lock_guard sequencing(sequencing_);
         const auto lock = lock_table();
         if (failure_) return *failure_;
         if (table_.open_logs().size() <= options_.open_logs) return {};
+        retire_idle();
         for (auto& [id, log] : table_.open_logs()) {
             const bool rests = std::exchange(log.seen_last, log.tip.last) == log.tip.last;
             if (rests && log.changed && !log.state->deleted && id != system_log()) {
@@ -351,12 +363,15 @@ Result<void> FileStore::checkpoint(Tidy tidy) {
     return written;
 }
 
-// One more part behind those of the index. What a write that failed has left there makes the file
-// longer than it should be, and the next checkpoint writes it as a whole.
+// One more part behind those of the index. What a write that failed leaves there makes the file
+// longer than it should be, unless it can be cut, and the next checkpoint writes it as a whole.
 Result<void> FileStore::append_to_index(std::uint64_t at, std::string_view part) {
     const Result<std::unique_ptr<File>> file = env_.fs.open(layout_.index(), OpenMode::write);
     if (!file) return file.error();
-    if (Result<void> written = (*file)->write_at(at, part); !written) return written;
+    if (Result<void> written = (*file)->write_at(at, part); !written) {
+        (void)(*file)->truncate(at);
+        return written;
+    }
     if (Result<void> synced = (*file)->sync_data(); !synced) return synced;
     return (*file)->close();
 }
@@ -380,7 +395,8 @@ Result<void> FileStore::write_checkpoint(Tidy tidy) {
         SessionIndex& rows = table_.index_for_checkpoint();
         rows.forget_deleted(env_.clock.now() - limits::kTombstone);
         index_end = rows.file_bytes();
-        const bool as_written = on_disk && on_disk->size == index_end;
+        // What another process wrote may be in the page cache alone, if its sync failed.
+        const bool as_written = index_is_ours_ && on_disk && on_disk->size == index_end;
         whole = !as_written || rows.wants_whole(tidy == Tidy::yes);
         index = rows.copy_for(whole);
     }
@@ -418,12 +434,8 @@ Result<void> FileStore::write_checkpoint(Tidy tidy) {
         const auto lock = lock_table();
         done = table_.index_for_checkpoint().checkpointed(index, whole, std::move(text));
         if (!done) return done;
-        for (const auto& [id, views] : deleted) {
-            const auto found = table_.open_logs().find(id);
-            if (found == table_.open_logs().end()) continue;
-            table_.drop_tail(found->second, found->second.tail.size());
-        }
         retire_idle();
+        index_is_ours_ = true;
         covered_ = position;
     }
     if (Result<void> recycled = journal_.recycle(position); !recycled) return recycled;

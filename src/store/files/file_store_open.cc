@@ -77,7 +77,10 @@ class FileStore::Opener {
         store_.applied_.offset = store_.journal_.position().offset;
         if (Result<void> done = make_reserve(); !done) return done;
         table_.finish_replay();
-        return rebuilt_ ? store_.checkpoint() : Result<void>();
+        if (!rebuilt_ && !part_cut_) return {};
+        const Result<void> written = store_.checkpoint();
+        const bool can_wait = !rebuilt_ && store_.full_;  // until there is room
+        return can_wait ? Result<void>() : written;
     }
 
  private:
@@ -94,7 +97,7 @@ class FileStore::Opener {
             if (index) {
                 if (index->file_bytes() < bytes) {
                     env_.log.warn("index.part_cut", {{"offset", index->file_bytes()}});
-                    rebuilt_ = true;
+                    part_cut_ = true;
                 }
                 store_.covered_ = covered;
                 table_.adopt(*std::move(index));
@@ -300,6 +303,7 @@ class FileStore::Opener {
     const Layout& layout_;
     LogTable& table_;
     bool rebuilt_ = false;
+    bool part_cut_ = false;
     std::map<SessionId, std::string> unappended_;
     std::map<SessionId, std::string> missing_;  // what the journal has for logs without a file
 };

@@ -409,6 +409,15 @@ std::vector<SessionId> LogTable::take_rested(std::size_t most) {
     return taken;
 }
 
+void LogTable::shorten_line() {
+    for (auto& [id, log] : open_)
+        log.in_line = false;
+    std::erase_if(rested_, [this](const auto& rested) {
+        const auto log = open_.find(rested.first);
+        return log == open_.end() || std::exchange(log->second.in_line, true);
+    });
+}
+
 void LogTable::retire(const SessionId& id) {
     const auto found = open_.find(id);
     if (found == open_.end()) return;

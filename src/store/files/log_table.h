@@ -99,6 +99,8 @@ class LogTable {
     void came_to_rest(const SessionId& id, OpenLog& log);
     // The first of those that have not moved since; others go to the end of the line.
     std::vector<SessionId> take_rested(std::size_t most);
+    // Drops those that are no longer open from the line.
+    void shorten_line();
 
     // An open log that was written down: its state goes to the cache, its row to the index.
     void retire(const SessionId& id);
