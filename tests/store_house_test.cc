@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include "base/id_source.h"
 #include "domain/session_rules.h"
@@ -18,16 +21,39 @@ namespace {
 using testing::CrashingFs;
 using testing::kStoreDirectory;
 
-// Calls, once, before the first session's log is written.
+// Calls, once, before the thread that asked for it writes to a session's file.
 class CallingFs final : public testing::ForwardingFs {
  public:
     using ForwardingFs::ForwardingFs;
+
+    void before_next_write(std::function<void()> call) {
+        const std::lock_guard lock(mutex_);
+        call_ = std::move(call);
+        thread_ = std::this_thread::get_id();
+    }
+    bool has_called() {
+        const std::lock_guard lock(mutex_);
+        return !call_;
+    }
+
     Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
-        const bool writes = mode != OpenMode::read && path.contains("/sess_");
-        if (writes && before_log) std::exchange(before_log, nullptr)();
+        if (mode != OpenMode::read && path.contains("/sess_")) call();
         return ForwardingFs::open(path, mode);
     }
-    std::function<void()> before_log;
+
+ private:
+    void call() {
+        std::function<void()> call;
+        {
+            const std::lock_guard lock(mutex_);
+            if (thread_ == std::this_thread::get_id()) call = std::exchange(call_, nullptr);
+        }
+        if (call) call();
+    }
+
+    std::mutex mutex_;
+    std::function<void()> call_;
+    std::thread::id thread_;
 };
 
 class StoreHouseTest : public ::testing::Test {
@@ -88,12 +114,12 @@ TEST_F(StoreHouseTest, WhatIsDeletedWhileACheckpointWritesIsGoneAndNoDamage) {
     for (const SessionId& id : sessions_)
         say(id);
     constexpr std::size_t kDeleted = 60;
-    fs_.before_log = [this] {
+    fs_.before_next_write([this] {
         for (std::size_t i = 0; i < kDeleted; ++i)
             remove(sessions_[i]);
-    };
+    });
     ASSERT_TRUE(store_->checkpoint());
-    ASSERT_FALSE(fs_.before_log) << "nothing was deleted";
+    ASSERT_TRUE(fs_.has_called()) << "nothing was deleted";
 
     const auto after = crash_and_open();
     EXPECT_TRUE(after->health().damaged.empty());
@@ -111,14 +137,14 @@ TEST_F(StoreHouseTest, WhatIsDeletedWhileACheckpointWritesIsGoneAndNoDamage) {
 
 TEST_F(StoreHouseTest, WhatIsCommittedWhileACheckpointWritesIsThereAfterACrash) {
     for (const bool first : {true, false}) {
-        fs_.before_log = [this] {
+        fs_.before_next_write([this] {
             for (const SessionId& id : sessions_)
                 say(id);
-        };
+        });
         for (std::size_t i = 0; i < kSessions; i += 2)
             say(sessions_[i]);
         ASSERT_TRUE(store_->checkpoint());
-        ASSERT_FALSE(fs_.before_log);
+        ASSERT_TRUE(fs_.has_called());
         const auto after = crash_and_open();
         EXPECT_TRUE(after->health().damaged.empty());
         for (std::size_t i = 0; i < kSessions; ++i) {
