@@ -393,7 +393,7 @@ bool SessionIndex::wants_whole(bool tidily) const {
     constexpr std::uint64_t kSmall = 1U << 20U;
     constexpr std::uint64_t kLong = 3ULL << 30U;  // places in it have 32 bits
     constexpr std::size_t kMostParts = 64;
-    constexpr std::uint64_t kTidy = 4;
+    constexpr std::uint64_t kTidy = 16;
     const std::uint64_t more = file_bytes_ - whole_bytes_;
     if (parts_ == 0 || parts_ >= kMostParts || file_bytes_ > kLong) return true;
     return tidily ? more > whole_bytes_ / kTidy : more > std::max(whole_bytes_, kSmall);

@@ -105,7 +105,7 @@ class SessionIndex {
 
     // True when the next checkpoint should be a file with everything in one part, not one more
     // part behind those that are there: they would be more than that saves. `tidily`: already when
-    // they are a quarter of it.
+    // they are a sixteenth of it.
     bool wants_whole(bool tidily) const;
     // A copy of what the next checkpoint needs.
     SessionIndex copy_for(bool whole) const;
