@@ -53,7 +53,9 @@ class Verifier {
         has_index_ = true;
         if (index_.file_bytes() < text->size()) {
             find(FindingKind::stale, layout_.index(), 0, index_.file_bytes(),
-                 "its last part is not whole: cut by a crash, or damaged");
+                 "its last part is not whole: cut by a crash, or damaged; the next start or "
+                 "--repair "
+                 "writes it anew");
         }
         index_.visit_newest_first([&](const IndexRow& row) {
             ids_.insert(row.session.id);
