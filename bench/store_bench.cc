@@ -56,6 +56,33 @@ struct World {
     Env env() { return {clock, random, fs, log}; }
 };
 
+// The same disk, as if it took longer to sync.
+class SlowerFs final : public testing::ForwardingFs {
+ public:
+    SlowerFs(Fs& fs, std::chrono::microseconds by) : ForwardingFs(fs), by_(by) {}
+    Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
+        Result<std::unique_ptr<File>> file = ForwardingFs::open(path, mode);
+        if (!file) return file;
+        return std::make_unique<SlowerFile>(*std::move(file), by_);
+    }
+
+ private:
+    class SlowerFile final : public testing::ForwardingFile {
+     public:
+        SlowerFile(std::unique_ptr<File> file, std::chrono::microseconds by)
+            : ForwardingFile(std::move(file)), by_(by) {}
+        Result<void> sync_data() override {
+            std::this_thread::sleep_for(by_);
+            return ForwardingFile::sync_data();
+        }
+
+     private:
+        std::chrono::microseconds by_;
+    };
+
+    std::chrono::microseconds by_;
+};
+
 // ext4 without a journal looks at every inode of a block group that was freed in the last minutes
 // when it makes a file there: what another program deleted would be measured too. Directories below
 // one with this flag get groups of their own. Other file systems refuse it, and need no such thing.
@@ -86,8 +113,8 @@ class Directory {
     std::string path_;
 };
 
-std::unique_ptr<FileStore> open_store(World& world, const std::string& path) {
-    Result<std::unique_ptr<FileStore>> store = FileStore::open(world.env(), path);
+std::unique_ptr<FileStore> open_store(const Env& env, const std::string& path) {
+    Result<std::unique_ptr<FileStore>> store = FileStore::open(env, path);
     ROUSE_CHECK(store.has_value(), store ? "" : store.error().message);
     return *std::move(store);
 }
@@ -112,7 +139,8 @@ Records record_of_512(World& world) {
 }
 
 // What the disk can do: the same bytes, in groups, overwriting a file in place.
-double bare_rate(const std::string& path, std::size_t group, int records) {
+double bare_rate(const std::string& path, std::size_t group, int records,
+                 std::chrono::microseconds slower = {}) {
     constexpr std::size_t kFile = 64U << 20U;
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     ROUSE_CHECK(fd >= 0, "cannot open the bare file");
@@ -126,6 +154,7 @@ double bare_rate(const std::string& path, std::size_t group, int records) {
     std::size_t at = 0;
     for (int done = 0; done < records; done += static_cast<int>(group)) {
         ROUSE_CHECK(::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at)) > 0, "write");
+        if (slower.count() > 0) std::this_thread::sleep_for(slower);
         ROUSE_CHECK(::fdatasync(fd) == 0, "fdatasync");
         at = (at + bytes.size()) % (kFile - bytes.size());
     }
@@ -212,7 +241,7 @@ void bench_commits(const Sizes& sizes, std::vector<Figure>& figures) {
     constexpr int kRounds = 2;
     const Directory directory;
     World world;
-    const auto store = open_store(world, directory.sub("data"));
+    const auto store = open_store(world.env(), directory.sub("data"));
     (void)Writers(world, *store, 64, 1, sizes.commits / 4).run();  // warm up
     BestRates of_64;
     BestRates of_1;
@@ -232,6 +261,21 @@ void bench_commits(const Sizes& sizes, std::vector<Figure>& figures) {
         {"store", "commits, 64 blocking threads", rate_threads, "1/s", of_64.bare, Goal::none, 0});
     figures.push_back(
         {"store", "commits, 1 writer", of_1.store, "1/s", of_1.bare, Goal::at_least, 0.8});
+}
+
+// The disk of another machine: what the store adds to a sync weighs less where that takes longer.
+void bench_slower_disk(const Sizes& sizes, std::vector<Figure>& figures) {
+    constexpr std::chrono::microseconds kSlower{500};
+    const Directory directory;
+    World world;
+    SlowerFs fs(world.fs, kSlower);
+    const auto store =
+        open_store({world.clock, world.random, fs, world.log}, directory.sub("data"));
+    const int commits = sizes.commits / 4;
+    const double bare = bare_rate(directory.sub("bare"), 64, commits, kSlower);
+    const double rate = Writers(world, *store, 64, 1, commits).run();
+    figures.push_back(
+        {"store", "commits, 64 writers, a sync 0.5 ms slower", rate, "1/s", bare, Goal::none, 0});
 }
 
 // The records of a session that waits for a deploy, as one commit.
@@ -308,7 +352,7 @@ double resident_bytes() {
 void fill(const std::string& path, int waiting, int finished) {
     in_child([&] {
         World world;
-        const auto store = open_store(world, path);
+        const auto store = open_store(world.env(), path);
         const BootId boot = world.ids.make<BootId>();
         std::latch done(waiting + finished);
         for (int i = 0; i < waiting + finished; ++i) {
@@ -352,7 +396,7 @@ Opening measure_opening(const std::string& path, int sessions) {
         ::malloc_trim(0);
         const double before = resident_bytes();
         const SteadyClock::time_point start = SteadyClock::now();
-        const auto store = open_store(world, path);
+        const auto store = open_store(world.env(), path);
         const BootId boot = world.ids.make<BootId>();
         const Result<BootReport> report = RecoveryManager(world.env(), *store).recover(boot);
         ROUSE_CHECK(report.has_value(), "recover");
@@ -413,7 +457,7 @@ void append_until(World& world, FileStore& store, const SessionId& id, int recor
 void bench_long_logs(const Sizes& sizes, std::vector<Figure>& figures) {
     const Directory directory;
     World world;
-    const auto store = open_store(world, directory.sub("data"));
+    const auto store = open_store(world.env(), directory.sub("data"));
     const SessionId small = create(world, *store);
     const SessionId large = create(world, *store);
     append_until(world, *store, small, 10);
@@ -434,7 +478,7 @@ void bench_long_logs(const Sizes& sizes, std::vector<Figure>& figures) {
     double load_rate = 0;
     double parse_rate = 0;
     for (int round = 0; round < 5; ++round) {
-        const auto reopened = open_store(world, directory.sub("data"));
+        const auto reopened = open_store(world.env(), directory.sub("data"));
         SteadyClock::time_point start = SteadyClock::now();
         ROUSE_CHECK(reopened->load(large).has_value(), "load");
         load_rate = std::max(load_rate, sizes.long_log / seconds_since(start));
@@ -530,6 +574,7 @@ int main(int argc, char** argv) {
     }
     std::vector<Figure> figures;
     if (only.empty() || only == "commits") bench_commits(sizes, figures);
+    if (only.empty() || only == "commits") bench_slower_disk(sizes, figures);
     if (only.empty() || only == "opening") bench_opening(sizes, figures);
     if (only.empty() || only == "logs") bench_long_logs(sizes, figures);
     if (only.empty() || only == "bytes") bench_bytes(figures);

@@ -115,14 +115,11 @@ class FileStore::Opener {
     // A part that is not whole was being written when the power went: the one before it counts, and
     // the journal has all that came behind that. If it has not, somebody relied on that part.
     Result<void> check_journal_reaches(const JournalPosition& covered) {
-        const Result<std::vector<std::string>> names = env_.fs.list(layout_.journal());
-        if (!names) return names.error();
-        std::optional<std::uint64_t> oldest;
-        for (const std::string& name : *names) {
-            const std::optional<std::uint64_t> number = Layout::number_of_segment(name);
-            if (number) oldest = std::min(oldest.value_or(*number), *number);
+        const Result<std::vector<std::uint64_t>> segments = files::list_segments(env_.fs, layout_);
+        if (!segments) return segments.error();
+        if (segments->empty() || segments->front() <= std::max<std::uint64_t>(covered.segment, 1)) {
+            return {};
         }
-        if (oldest.value_or(0) <= std::max<std::uint64_t>(covered.segment, 1)) return {};
         return Error(ErrorKind::corrupt, "damaged_index",
                      "index.ckpt: the end is damaged or missing; the journal begins behind what is "
                      "left of it");

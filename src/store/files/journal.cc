@@ -8,17 +8,6 @@
 namespace rouse::files {
 namespace {
 
-Result<std::vector<std::uint64_t>> list_segments(Fs& fs, const Layout& layout) {
-    const Result<std::vector<std::string>> names = fs.list(layout.journal());
-    if (!names) return names.error();
-    std::vector<std::uint64_t> numbers;
-    for (const std::string& name : *names) {
-        if (const auto number = Layout::number_of_segment(name)) numbers.push_back(*number);
-    }
-    std::ranges::sort(numbers);
-    return numbers;
-}
-
 // Gives views into a segment, a megabyte at a time: most of it is never looked at twice.
 class SegmentReader {
  public:
@@ -188,6 +177,17 @@ class Replayer {
 };
 
 }  // namespace
+
+Result<std::vector<std::uint64_t>> list_segments(Fs& fs, const Layout& layout) {
+    const Result<std::vector<std::string>> names = fs.list(layout.journal());
+    if (!names) return names.error();
+    std::vector<std::uint64_t> numbers;
+    for (const std::string& name : *names) {
+        if (const auto number = Layout::number_of_segment(name)) numbers.push_back(*number);
+    }
+    std::ranges::sort(numbers);
+    return numbers;
+}
 
 Result<ReplayEnd> Journal::replay(Fs& fs, const Layout& layout, const JournalPosition& from,
                                   const OnGroup& on_group) {

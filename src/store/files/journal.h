@@ -57,6 +57,9 @@ struct ReplayEnd {
     std::optional<TornTail> torn;
 };
 
+// The numbers of all segments that are there, the oldest first.
+Result<std::vector<std::uint64_t>> list_segments(Fs& fs, const Layout& layout);
+
 class Journal {
  public:
     using OnGroup =
