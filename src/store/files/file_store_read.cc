@@ -5,6 +5,7 @@
 
 #include "base/digest.h"
 #include "store/files/file_store.h"
+#include "store/files/log_search.h"
 
 namespace rouse {
 
@@ -62,15 +63,14 @@ Result<std::vector<std::string>> FileStore::read(const SessionId& log, Seq from,
         return files::slice_lines(extent->tail, first_in_tail, from, limit);
     }
     // The file only grows, so what is known to be written can be read without the lock.
-    const bool near_the_end = from > first_in_tail / 2 && extent->last > 0;
-    const Seq first = near_the_end ? from : 1;
-    Result<std::string> text =
-        near_the_end
-            ? files::read_log_end(env_.fs, layout_.log(log), extent->written, first_in_tail - from)
-            : files::read_log_text(env_.fs, layout_.log(log), extent->written);
-    if (!text) return text.error();
-    *text += extent->tail;
-    return files::slice_lines(*text, first, from, limit);
+    Result<std::vector<std::string>> lines =
+        files::find_lines(env_.fs, layout_.log(log), extent->written, from, limit);
+    if (!lines) return lines;
+    for (std::string& line :
+         files::slice_lines(extent->tail, first_in_tail, first_in_tail, limit - lines->size())) {
+        lines->push_back(std::move(line));
+    }
+    return lines;
 }
 
 std::vector<SessionSummary> FileStore::list(const SessionFilter& filter) {

@@ -53,35 +53,6 @@ SessionState system_state(const IndexRow& row) {
 
 }  // namespace
 
-Result<std::string> read_log_text(Fs& fs, const std::string& path, std::uint64_t bytes) {
-    if (bytes == 0) return std::string();
-    Result<std::unique_ptr<File>> file = fs.open(path, OpenMode::read);
-    if (!file) return file.error();
-    Result<std::string> text = (*file)->read_at(0, bytes);
-    if (text && text->size() < bytes) {
-        return log_too_short(path, text->size(), bytes);
-    }
-    return text;
-}
-
-Result<std::string> read_log_end(Fs& fs, const std::string& path, std::uint64_t bytes,
-                                 std::size_t lines) {
-    constexpr std::uint64_t kFirstRead = 16U << 10U;
-    Result<std::unique_ptr<File>> file = fs.open(path, OpenMode::read);
-    if (!file) return file.error();
-    for (std::uint64_t length = kFirstRead;; length *= 4) {
-        const std::uint64_t begin = length < bytes ? bytes - length : 0;
-        Result<std::string> text = (*file)->read_at(begin, bytes - begin);
-        if (!text) return text;
-        std::size_t found = 0;
-        for (std::size_t at = text->size(); at-- > 0;) {
-            if ((*text)[at] != '\n' || found++ < lines) continue;
-            return text->substr(at + 1);
-        }
-        if (begin == 0) return text;
-    }
-}
-
 LogTable::LogTable(Env env, Layout layout, std::size_t cache_bytes)
     : env_(env), layout_(std::move(layout)), cache_(cache_bytes) {}
 

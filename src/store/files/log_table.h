@@ -153,10 +153,4 @@ class LogTable {
     std::size_t tail_bytes_ = 0;
 };
 
-// The file text of a log up to `bytes`. corrupt: the file is shorter.
-Result<std::string> read_log_text(Fs& fs, const std::string& path, std::uint64_t bytes);
-// The last `lines` lines of the first `bytes` bytes.
-Result<std::string> read_log_end(Fs& fs, const std::string& path, std::uint64_t bytes,
-                                 std::size_t lines);
-
 }  // namespace rouse::files
