@@ -18,6 +18,7 @@ class ForwardingStore : public Store {
     Result<std::shared_ptr<const SessionState>> load(const SessionId& log) override {
         return inner_.load(log);
     }
+    bool loads_slowly(const SessionId& log) override { return inner_.loads_slowly(log); }
     Result<Seq> last_seq(const SessionId& log) override { return inner_.last_seq(log); }
     std::uint64_t log_bytes(const SessionId& log) override { return inner_.log_bytes(log); }
     std::string task_of(const SessionId& log) override { return inner_.task_of(log); }

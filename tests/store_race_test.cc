@@ -6,12 +6,15 @@
 #include <atomic>
 #include <filesystem>
 #include <future>
+#include <latch>
 #include <thread>
 
 #include "base/id_source.h"
+#include "base/limits.h"
 #include "domain/session_rules.h"
 #include "store/files/file_store.h"
 #include "store/files/verify.h"
+#include "testing/forwarding_fs.h"
 
 namespace rouse {
 namespace {
@@ -46,6 +49,18 @@ class StoreRaceTest : public ::testing::Test {
         return created.id;
     }
 
+    static MessageUser some_words(IdSource& ids, std::size_t letters) {
+        return {ids.make<MessageId>(), text_content(std::string(letters, 'x')), false, {}};
+    }
+    // Makes the log a long one, of so many lines more.
+    static constexpr Seq kMuch = 40;
+    static void say_much(FileStore& store, IdSource& ids, const SessionId& id) {
+        for (Seq i = 0; i < kMuch; ++i) {
+            const MessageUser words = some_words(ids, limits::kLongLog / kMuch);
+            EXPECT_TRUE(store.commit_and_wait(make_commit(id, std::nullopt, {words})));
+        }
+    }
+
     SystemClock clock_;
     SystemRandom random_;
     RealFs fs_;
@@ -53,6 +68,108 @@ class StoreRaceTest : public ::testing::Test {
     Env env_{clock_, random_, fs_, log_};
     std::string directory_;
 };
+
+// A file system whose reads of one file wait until they are let go.
+class HoldingFs final : public testing::ForwardingFs {
+ public:
+    using ForwardingFs::ForwardingFs;
+    Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
+        Result<std::unique_ptr<File>> file = ForwardingFs::open(path, mode);
+        if (!file || mode != OpenMode::read || held.empty() || !path.contains(held)) return file;
+        return std::make_unique<HeldFile>(*std::move(file), *this);
+    }
+    std::string held;
+    std::latch reads{1};
+    std::latch let_go{1};
+
+ private:
+    class HeldFile final : public testing::ForwardingFile {
+     public:
+        HeldFile(std::unique_ptr<File> file, HoldingFs& fs)
+            : ForwardingFile(std::move(file)), fs_(fs) {}
+        Result<std::size_t> read_some_at(std::uint64_t offset, std::span<char> into) override {
+            if (!waited_) fs_.reads.count_down();
+            waited_ = true;
+            fs_.let_go.wait();
+            return ForwardingFile::read_some_at(offset, into);
+        }
+
+     private:
+        HoldingFs& fs_;
+        bool waited_ = false;
+    };
+};
+
+TEST_F(StoreRaceTest, NobodyWaitsForALongLogThatSomebodyReads) {
+    IdSource ids(clock_, random_);
+    SessionId id;
+    {
+        auto store = open();
+        id = create(*store, ids);
+        say_much(*store, ids, id);
+        ASSERT_TRUE(store->close());
+    }
+    HoldingFs held(fs_);
+    Result<std::unique_ptr<FileStore>> opened =
+        FileStore::open({clock_, random_, held, log_}, directory_);
+    ASSERT_TRUE(opened);
+    FileStore& store = **opened;
+    EXPECT_TRUE(store.loads_slowly(id));
+    held.held = id.text();
+    auto loads = std::async(std::launch::async, [&] { return store.load(id); });
+    held.reads.wait();
+    const SessionId other = create(store, ids);
+    EXPECT_EQ((*store.load(other))->last_seq, 1U);
+    EXPECT_EQ(store.list({}).size(), 2U);
+    held.let_go.count_down();
+    EXPECT_EQ((*loads.get())->last_seq, kMuch + 1);
+    EXPECT_FALSE(store.loads_slowly(id));
+}
+
+TEST_F(StoreRaceTest, ALongLogIsLoadedWhileItGrowsAndGoes) {
+    IdSource ids(clock_, random_);
+    constexpr int kRounds = 6;
+    std::vector<SessionId> logs;
+    {
+        auto store = open();
+        for (int i = 0; i < kRounds; ++i) {
+            logs.push_back(create(*store, ids));
+            say_much(*store, ids, logs.back());
+        }
+        ASSERT_TRUE(store->close());
+    }
+    const auto store = open();
+    for (int round = 0; round < kRounds; ++round) {
+        const SessionId& id = logs[static_cast<std::size_t>(round)];
+        const bool goes = round % 2 == 1;
+        std::latch begin(4);
+        std::vector<std::thread> readers;
+        for (int reader = 0; reader < 3; ++reader) {
+            readers.emplace_back([&] {
+                begin.arrive_and_wait();
+                for (Seq seen = 0;;) {
+                    const auto state = store->load(id);
+                    if (!state) {
+                        EXPECT_EQ(state.error().reason, "session_gone");
+                        return;
+                    }
+                    EXPECT_GE((*state)->last_seq, std::max<Seq>(seen, kMuch + 1));
+                    seen = (*state)->last_seq;
+                    if (!goes && seen == kMuch + 2) return;
+                }
+            });
+        }
+        begin.arrive_and_wait();
+        const Records last = goes ? Records{SessionDeleted{id}} : Records{some_words(ids, 10)};
+        EXPECT_TRUE(store->commit_and_wait(make_commit(id, std::nullopt, last)));
+        for (std::thread& reader : readers)
+            reader.join();
+    }
+    EXPECT_TRUE(store->health().damaged.empty());
+    ASSERT_TRUE(store->close());
+    const auto report = verify(env_, directory_, VerifyMode::look);
+    EXPECT_TRUE(report && report->clean());
+}
 
 TEST_F(StoreRaceTest, NothingFollowsADeletionThatIsOnItsWayToTheDisk) {
     auto store = open();

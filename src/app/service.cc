@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <csignal>
 #include <filesystem>
 #include <thread>
@@ -147,7 +148,8 @@ class Service {
           auth_(env_.clock, auth_options(token), system_),
           api_({env_, store_, registry_, system_, coordinator_, driver_, claims_, mailroom_,
                 mail_planner_, tasks_, notes_, hub_, metrics_, auth_, work_.get_executor(),
-                options_.version, [this](const std::string& name) { return secret(name); },
+                reading_.get_executor(), options_.version,
+                [this](const std::string& name) { return secret(name); },
                 [this] { asio::post(work_, [this] { outbox_.wake(); }); }}),
           http_(net_.get_executor(), api_, env_.log, http_limits(options_.config.limits, env_.log)),
           signals_(net_, SIGTERM, SIGINT, SIGHUP) {}
@@ -179,6 +181,7 @@ class Service {
         auto guard = asio::make_work_guard(work_);
         std::thread work([this] { run_together(work_, *store_); });
         net_.run();
+        reading_.join();
         guard.reset();
         work.join();
         return closed_;
@@ -396,6 +399,7 @@ class Service {
     BootReport boot_;
     asio::io_context net_{1};
     asio::io_context work_{1};
+    asio::thread_pool reading_{1};
     HttpClient http_client_;
     Registry registry_;
     SystemLog system_;

@@ -33,7 +33,7 @@ Error Coordinator::refuse_past(const PendingId& id, Error refusal) {
     if (refusal.reason != "unknown_pending_id") return refusal;
     const Result<SessionId> session = session_of(id);
     const Result<std::vector<Record>> log =
-        session ? read_records(*parts_.store, *session) : Result<std::vector<Record>>();
+        session ? read_back_to(*parts_.store, *session, id) : Result<std::vector<Record>>();
     const std::optional<PendingCall> call = log ? find_settled_call(*log, id) : std::nullopt;
     return call ? not_waiting(call->status) : unknown_pending_id();
 }
@@ -59,7 +59,7 @@ Result<Coordinator::Change> Coordinator::plan_past_settlement(const SessionId& s
                                                               const PendingId& id,
                                                               const Settlement& settlement,
                                                               const Error& refusal) {
-    const Result<std::vector<Record>> log = read_records(*parts_.store, session);
+    const Result<std::vector<Record>> log = read_back_to(*parts_.store, session, id);
     if (!log) return log.error();
     const std::optional<PendingCall> call = find_settled_call(*log, id);
     if (!call) return refusal.reason == "unknown_pending_id" ? unknown_pending_id() : refusal;
@@ -113,7 +113,7 @@ Task<Result<Reply>> Coordinator::settle(PendingId id, Settlement settlement, Not
 Result<Coordinator::Change> Coordinator::plan_past_decision(const SessionState& state,
                                                             const PendingId& id,
                                                             const Decision& decision) {
-    const Result<std::vector<Record>> log = read_records(*parts_.store, state.id);
+    const Result<std::vector<Record>> log = read_back_to(*parts_.store, state.id, id);
     if (!log) return log.error();
     std::optional<PendingCall> call = find_settled_call(*log, id);
     if (!call) return unknown_pending_id();

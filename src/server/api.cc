@@ -276,6 +276,10 @@ Task<Response> Api::call(const Route& route, Request& request) {
         in_progress_.insert(request.note->key);
         under_way.emplace(in_progress_, request.note->key);
     }
+    if (!request.path_parameters.empty()) {
+        Task<void> read = bring_in(request.path_parameters.front());
+        co_await std::move(read);
+    }
     Task<Response> handled = (this->*route.handler)(request);
     Response response = co_await std::move(handled);
     co_return response;
@@ -358,6 +362,16 @@ Result<std::shared_ptr<const SessionState>> Api::find_session(const Request& req
     return find_session(request, *id);
 }
 
+// Ahead of those who ask for the state of a session: of one that is long and not in memory, the log
+// is read aside.
+Task<void> Api::bring_in(const std::string& id) {
+    Result<SessionId> session = parse_session_id(id);
+    if (!session) session = session_of(PendingId(id));
+    if (!session || !parts_.store->loads_slowly(*session)) co_return;
+    const auto read = [this, &session] { (void)parts_.store->load(*session); };
+    (void)co_await aside(*session, read);
+}
+
 Result<Transcript> Api::transcript(const SessionId& id) const {
     const Result<std::vector<Record>> records = read_records(*parts_.store, id);
     if (!records) return records.error();
@@ -367,23 +381,20 @@ Result<Transcript> Api::transcript(const SessionId& id) const {
     return transcript;
 }
 
-// A session may be long, and what somebody waits for stands near its end.
+// What somebody waits for stands near the end of a session.
 Result<Transcript> Api::transcript_with(const SessionId& id,
                                         const std::vector<PendingId>& calls) const {
-    const Result<Seq> last = parts_.store->last_seq(id);
-    if (!last) return last.error();
-    constexpr Seq kFirstLook = 64;
-    for (Seq back = kFirstLook;; back *= 4) {
-        const Seq from = *last > back ? *last - back + 1 : 1;
-        const Result<std::vector<Record>> records = read_records(*parts_.store, id, from);
-        if (!records) return records.error();
-        Transcript end;
-        for (const Record& record : *records)
+    Transcript end;
+    const auto has_all = [&](std::span<const Record> records) {
+        end = Transcript();
+        for (const Record& record : records)
             end.fold(record);
-        const bool has_all = std::ranges::all_of(
+        return std::ranges::all_of(
             calls, [&](const PendingId& call) { return find_part(end, call) != nullptr; });
-        if (has_all || from == 1) return end;
-    }
+    };
+    const Result<std::vector<Record>> records = read_back(*parts_.store, id, has_all);
+    if (!records) return records.error();
+    return end;
 }
 
 Result<Transcript> Api::transcript_of_open_calls(const SessionState& state) const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "agent/recovery_manager.h"
+#include "base/limits.h"
 #include "runtime/claim_desk.h"
 #include "runtime/coordinator.h"
 #include "runtime/mailroom.h"
@@ -46,7 +47,8 @@ struct ApiParts {
     EventHub& hub;
     Metrics& metrics;
     Auth& auth;
-    boost::asio::any_io_executor work;  // the loop that everything but this API runs on
+    boost::asio::any_io_executor work;     // the loop that everything but this API runs on
+    boost::asio::any_io_executor reading;  // a thread for what reads much
     std::string version;
     std::function<std::optional<std::string>(const std::string&)> secret;  // by the variable's name
     std::function<void()> webhook_queued;
@@ -115,6 +117,19 @@ class Api final {
         co_return co_await boost::asio::co_spawn(parts_.work, std::move(task),
                                                  boost::asio::use_awaitable);
     }
+    // What a handler makes of a session's whole log. If that is long, another thread does it, and
+    // the loop goes on meanwhile.
+    template <class Read>
+    Task<std::invoke_result_t<Read>> aside(const SessionId& session, Read read) {
+        if (parts_.store->log_bytes(session) < limits::kLongLog) co_return read();
+        co_return co_await boost::asio::co_spawn(parts_.reading, call_there(std::move(read)),
+                                                 boost::asio::use_awaitable);
+    }
+    template <class Read>
+    static Task<std::invoke_result_t<Read>> call_there(Read read) {
+        co_return read();
+    }
+    Task<void> bring_in(const std::string& id);
     Task<Result<Done>> carry_out(Task<Result<Reply>> command, Wait wait);
     Task<Response> answer(Request& request, Task<Result<Reply>> command);
     // For what no single commit carries: the answer is kept after the fact.

@@ -119,19 +119,24 @@ Task<Response> Api::list_aliases(Request& request) {
 Task<Response> Api::get_inbox(Request& request) {
     const Result<std::shared_ptr<const SessionState>> state = find_session(request);
     if (!state) co_return fail(request, state.error());
-    const Result<std::vector<Record>> log = read_records(*parts_.store, (*state)->id);
-    if (!log) co_return fail(request, log.error());
-    Inbox inbox;
-    for (const Record& record : *log)
-        inbox.fold(record);
+    const auto read = [&]() -> Result<Inbox> {
+        const Result<std::vector<Record>> log = read_records(*parts_.store, (*state)->id);
+        if (!log) return log.error();
+        Inbox inbox;
+        for (const Record& record : *log)
+            inbox.fold(record);
+        return inbox;
+    };
+    const Result<Inbox> inbox = co_await aside((*state)->id, read);
+    if (!inbox) co_return fail(request, inbox.error());
     std::vector<std::string> ids;
-    for (const InboxEntry& entry : inbox.entries())
+    for (const InboxEntry& entry : inbox->entries())
         ids.push_back(entry.letter.message_id.text());
     const Result<Page> page = page_of(request, std::move(ids), ListOrder::newest_first);
     if (!page) co_return fail(request, page.error());
     std::vector<std::string> items;
     for (const std::string& id : page->ids) {
-        const InboxEntry* entry = inbox.find(MessageId(id));
+        const InboxEntry* entry = inbox->find(MessageId(id));
         const InboxReceived& letter = entry->letter;
         JsonObject out;
         out.text("message_id", letter.message_id.text()).text("from", letter.from);

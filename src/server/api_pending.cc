@@ -77,7 +77,7 @@ Result<Api::FoundCall> Api::find_call(const Request& request, const PendingId& i
     if (const PendingCall* call = (*state)->find_pending(id)) {
         found.call = *call;
     } else {
-        const Result<std::vector<Record>> log = read_records(*parts_.store, *session);
+        const Result<std::vector<Record>> log = read_back_to(*parts_.store, *session, id);
         if (!log) return log.error();
         std::optional<PendingCall> settled = find_settled_call(*log, id);
         if (!settled) return unknown_pending_id();
@@ -171,6 +171,8 @@ Task<Response> Api::post_result(Request& request) {
     const PendingId id(pending_id_of(request.body));
     Body body(request.body);
     (void)body.required_text("pendingID");
+    Task<void> read = bring_in(id.text());
+    co_await std::move(read);
     if (auto refused = refuse_settling(request, id)) co_return *std::move(refused);
     std::optional<ToolResult> result = body.tool_result("result");
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
@@ -181,6 +183,8 @@ Task<Response> Api::post_error(Request& request) {
     const PendingId id(pending_id_of(request.body));
     Body body(request.body);
     (void)body.required_text("pendingID");
+    Task<void> read = bring_in(id.text());
+    co_await std::move(read);
     if (auto refused = refuse_settling(request, id)) co_return *std::move(refused);
     const std::string error = body.required_text("error");
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
@@ -192,6 +196,8 @@ Task<Response> Api::post_webhook(Request& request) {
     const PendingId id(pending_id_of(request.body));
     Body body(request.body);
     (void)body.required_text("pendingID");
+    Task<void> read = bring_in(id.text());
+    co_await std::move(read);
     if (auto refused = refuse_settling(request, id)) co_return *std::move(refused);
     (void)body.text("type");  // some say what they bring
     if (body.has("progress")) {

@@ -300,9 +300,15 @@ Task<Response> Api::get_messages(Request& request) {
         if (!seen || *seen < 0) co_return fail(request, foreign_cursor());
         slice.first = static_cast<std::size_t>(*seen);
     }
-    const Result<Transcript> said = transcript((*state)->id);
-    if (!said) co_return fail(request, said.error());
-    co_return json_response(200, transcript_json(**state, *said, slice, viewer(request)));
+    const Viewer seen_by = viewer(request);
+    const auto read = [&]() -> Result<std::string> {
+        const Result<Transcript> said = transcript((*state)->id);
+        if (!said) return said.error();
+        return transcript_json(**state, *said, slice, seen_by);
+    };
+    Result<std::string> text = co_await aside((*state)->id, read);
+    if (!text) co_return fail(request, text.error());
+    co_return json_response(200, *std::move(text));
 }
 
 Task<Response> Api::get_log(Request& request) {
@@ -343,13 +349,19 @@ Task<Response> Api::get_status(Request& request) {
 Task<Response> Api::get_explain(Request& request) {
     const Result<std::shared_ptr<const SessionState>> state = find_session(request);
     if (!state) co_return fail(request, state.error());
-    const Result<std::vector<Record>> log = read_records(*parts_.store, (*state)->id);
-    if (!log) co_return fail(request, log.error());
-    Transcript said;
-    for (const Record& record : *log)
-        said.fold(record);
     const std::shared_ptr<const Catalogue> catalogue = parts_.registry.catalogue();
-    co_return json_response(200, explain_json(**state, *log, said, *catalogue, viewer(request)));
+    const Viewer seen_by = viewer(request);
+    const auto read = [&]() -> Result<std::string> {
+        const Result<std::vector<Record>> log = read_records(*parts_.store, (*state)->id);
+        if (!log) return log.error();
+        Transcript said;
+        for (const Record& record : *log)
+            said.fold(record);
+        return explain_json(**state, *log, said, *catalogue, seen_by);
+    };
+    Result<std::string> text = co_await aside((*state)->id, read);
+    if (!text) co_return fail(request, text.error());
+    co_return json_response(200, *std::move(text));
 }
 
 Task<Response> Api::list_waits(Request& request) {

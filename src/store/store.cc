@@ -4,6 +4,7 @@
 #include <future>
 #include <limits>
 
+#include "domain/history.h"
 #include "domain/status.h"
 
 namespace rouse {
@@ -41,6 +42,25 @@ Result<std::vector<Record>> read_records(Store& store, const SessionId& log, Seq
         records.push_back(*std::move(record));
     }
     return records;
+}
+
+Result<std::vector<Record>> read_back(Store& store, const SessionId& log,
+                                      const IsEnough& is_enough) {
+    const Result<Seq> last = store.last_seq(log);
+    if (!last) return last.error();
+    constexpr Seq kFirstLook = 64;
+    for (Seq back = kFirstLook;; back *= 4) {
+        const Seq from = *last > back ? *last - back + 1 : 1;
+        Result<std::vector<Record>> records = read_records(store, log, from);
+        if (!records || is_enough(*records) || from == 1) return records;
+    }
+}
+
+Result<std::vector<Record>> read_back_to(Store& store, const SessionId& log,
+                                         const PendingId& call) {
+    return read_back(store, log, [&](std::span<const Record> records) {
+        return find_settled_call(records, call).has_value();
+    });
 }
 
 bool matches(const SessionFilter& filter, const SessionSummary& session) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -194,6 +195,9 @@ class Store {
     // corrupt: session_damaged.
     virtual Result<std::shared_ptr<const SessionState>> load(const SessionId& log) = 0;
 
+    // Whether load() reads so much from the disk that it is no work for a loop.
+    virtual bool loads_slowly(const SessionId& log) = 0;
+
     // Where the durable log ends; the same refusals.
     virtual Result<Seq> last_seq(const SessionId& log) = 0;
     virtual std::uint64_t log_bytes(const SessionId& log) = 0;  // 0: there is none
@@ -247,6 +251,13 @@ Commit make_commit(const SessionId& log, std::optional<Seq> expected_last, Recor
 
 // The log from `from` on, parsed.
 Result<std::vector<Record>> read_records(Store& store, const SessionId& log, Seq from = 1);
+
+// The end of the log, parsed: more and more of it, until `is_enough` says so of it, or all.
+using IsEnough = std::function<bool(std::span<const Record>)>;
+Result<std::vector<Record>> read_back(Store& store, const SessionId& log,
+                                      const IsEnough& is_enough);
+// As much as says what the call was and how it was settled; all, if it was not.
+Result<std::vector<Record>> read_back_to(Store& store, const SessionId& log, const PendingId& call);
 
 bool matches(const SessionFilter& filter, const SessionSummary& session);
 bool matches(const PendingFilter& filter, const SessionSummary& session,

@@ -47,6 +47,55 @@ class Views(StorageCase):
         self.server.verify()
 
 
+class LongSessions(StorageCase):
+    """Read by a thread of its own: what is said of them is what is said of short ones."""
+
+    def setUp(self):
+        super().setUp()
+        words = "go\n" + "x" * 300_000
+        self.waiting = self.client.start("go", alias="al")
+        self.session = self.waiting["id"]
+        self.pending = self.waiting["pending"][0]["pending_id"]
+        self.client.post(f"/v1/sessions/{self.session}/messages",
+                         {"content": words, "on_waiting": "queue"})
+        self.seen = self.everything()
+        self.server.restart()
+        self.client = self.server.client()
+
+    def everything(self):
+        paths = ("", "/messages", "/messages?limit=1", "/explain", "/inbox", "/status")
+        return [self.client.get(f"/v1/sessions/{self.session}{path}").body for path in paths]
+
+    def test_a_long_session_is_shown_as_it_was(self):
+        self.assertEqual(self.everything(), self.seen)
+        call = self.client.get(f"/async-tool/pending/{self.pending}")
+        self.assertEqual(call["pending"]["status"], "waiting")
+
+    def test_a_long_session_goes_on(self):
+        done = self.client.result(self.pending, "r", wait="10s")
+        self.assertEqual(done["outcome"]["status"], "completed", done)
+        again = self.client.result(self.pending, "r", wait="10s")
+        self.assertTrue(again["duplicate"])
+
+    def test_a_long_session_is_deleted(self):
+        self.assertEqual(self.client.delete(f"/v1/sessions/{self.session}").status, 204)
+        for path in ("", "/messages", "/explain", "/inbox"):
+            self.assertEqual(self.client.get(f"/v1/sessions/{self.session}{path}").status, 410)
+
+    def test_of_a_damaged_long_session_the_readable_part_is_shown(self):
+        self.addCleanup(shutil.rmtree, self.server.data)  # verify would rightly complain
+        self.assertEqual(self.server.stop(), 0)
+        log = self.server.data / f"sessions/{self.session}.messages.jsonl"
+        text = bytearray(log.read_bytes())
+        text[-10_000] ^= 1
+        log.write_bytes(text)
+        self.server.start()
+        self.client = self.server.client()
+        shown = self.client.get(f"/v1/sessions/{self.session}")
+        self.assertEqual(shown.status, 200)
+        self.assertEqual(shown["damaged"]["offset"], text.rindex(b"\n", 0, len(text) - 10_000) + 1)
+
+
 class Archives(StorageCase):
     def rouse(self, *arguments):
         return subprocess.run([kit.BINARY, *map(str, arguments)], capture_output=True, text=True)

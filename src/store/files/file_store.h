@@ -65,6 +65,7 @@ class FileStore final : public Store {
     void commit(Commit commit, CommitDone done) override;
     Result<Committed> commit_and_wait(Commit commit) override;
     Result<std::shared_ptr<const SessionState>> load(const SessionId& log) override;
+    bool loads_slowly(const SessionId& log) override;
     Result<Seq> last_seq(const SessionId& log) override;
     std::uint64_t log_bytes(const SessionId& log) override;
     std::string task_of(const SessionId& log) override;

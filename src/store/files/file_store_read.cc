@@ -29,9 +29,26 @@ struct SystemFile {
 
 }  // namespace
 
-Result<std::shared_ptr<const SessionState>> FileStore::load(const SessionId& log) {
+bool FileStore::loads_slowly(const SessionId& log) {
     const auto lock = lock_table();
-    return table_.load(log);
+    const std::optional<files::IndexRow> row = table_.unread(log);
+    return row && row->bytes >= limits::kLongLog;
+}
+
+Result<std::shared_ptr<const SessionState>> FileStore::load(const SessionId& log) {
+    std::optional<files::IndexRow> row;
+    {
+        const auto lock = lock_table();
+        row = table_.unread(log);
+        if (!row || row->bytes < limits::kLongLog) return table_.load(log);
+    }
+    // Everybody else goes on while a long log is read.
+    Result<LogTable::ReadLog> read = table_.read_log(log, *row);
+    const auto lock = lock_table();
+    std::shared_ptr<const SessionState> state;
+    if (read) state = table_.keep(log, *row, *std::move(read));
+    if (!state) return table_.load(log);
+    return state;
 }
 
 Result<Seq> FileStore::last_seq(const SessionId& log) {

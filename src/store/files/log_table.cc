@@ -56,29 +56,34 @@ SessionState system_state(const IndexRow& row) {
 LogTable::LogTable(Env env, Layout layout, std::size_t cache_bytes)
     : env_(env), layout_(std::move(layout)), cache_(cache_bytes) {}
 
-Result<OpenLog> LogTable::read_log(const SessionId& id, const IndexRow& row) {
-    OpenLog log;
+Result<LogTable::ReadLog> LogTable::read_log(const SessionId& id, const IndexRow& row) const {
+    ReadLog found;
+    OpenLog& log = found.log;
     log.pending_views = pending_ids(row.session);
     const Result<Chain> chain = Chain::parse(row.chain);
     ROUSE_CHECK(chain.has_value(), "an index row has no chain");
     if (id == system_log()) {
         log.state = LentState(system_state(row));
         log.tip = {row.session.last_seq, *chain, row.bytes};
-        return log;
+        return found;
     }
-    const std::string path = layout_.log(id);
     SessionState& state = log.state.change();
     log.tip = LogTip::start_of(id);
-    Result<void> read =
-        read_log_lines(env_.fs, path, row.bytes, log.tip,
+    const Result<void> read =
+        read_log_lines(env_.fs, layout_.log(id), row.bytes, log.tip,
                        [&](const Record& record, std::string_view) { fold(state, record); });
     if (!read && read.error().kind == ErrorKind::io) return read.error();
+    if (!read) found.wrong = read.error().message;
     const LogTip expected{row.session.last_seq, *chain, row.bytes};
-    if (read && log.tip != expected) {
-        read = Error(ErrorKind::corrupt, "wrong_end", "the log does not end where it ended");
-    }
-    if (read) return log;
-    const Damage damage{path, log.tip.bytes, read.error().message};
+    if (read && log.tip != expected) found.wrong = "the log does not end where it ended";
+    return found;
+}
+
+Result<OpenLog> LogTable::read_good_log(const SessionId& id, const IndexRow& row) {
+    Result<ReadLog> read = read_log(id, row);
+    if (!read) return read.error();
+    if (read->wrong.empty()) return std::move(read->log);
+    const Damage damage{layout_.log(id), read->log.tip.bytes, read->wrong};
     if (Result<void> kept = set_aside(id, damage, {}); !kept) return kept.error();
     return session_damaged(id, damage);
 }
@@ -103,7 +108,7 @@ Result<OpenLog*> LogTable::open(const SessionId& id, IfMissing if_missing) {
         cache_.erase(id);
         return &open_.emplace(id, std::move(log)).first->second;
     }
-    Result<OpenLog> log = read_log(id, *row);
+    Result<OpenLog> log = read_good_log(id, *row);
     if (!log) return log.error();
     return &open_.emplace(id, *std::move(log)).first->second;
 }
@@ -168,10 +173,27 @@ Result<std::shared_ptr<const SessionState>> LogTable::load(const SessionId& id) 
     const std::optional<IndexRow> row = index_.find(id);
     if (!row) return unknown_session(id);
     if (row->damaged) return session_damaged(id, *row->damaged);
-    Result<OpenLog> log = read_log(id, *row);
+    Result<OpenLog> log = read_good_log(id, *row);
     if (!log) return log.error();
     std::shared_ptr<const SessionState> state = log->state.lend();
     cache_.put(id, {std::move(log->state), log->tip});
+    return state;
+}
+
+std::optional<IndexRow> LogTable::unread(const SessionId& id) {
+    if (open_.contains(id) || cache_.find(id) != nullptr) return std::nullopt;
+    std::optional<IndexRow> row = index_.find(id);
+    if (row && row->damaged) row.reset();
+    return row;
+}
+
+std::shared_ptr<const SessionState> LogTable::keep(const SessionId& id, const IndexRow& row,
+                                                   ReadLog read) {
+    const std::optional<IndexRow> now = unread(id);
+    const bool as_it_was = now && now->bytes == row.bytes && now->chain == row.chain;
+    if (!as_it_was || !read.wrong.empty()) return nullptr;
+    std::shared_ptr<const SessionState> state = read.log.state.lend();
+    cache_.put(id, {std::move(read.log.state), read.log.tip});
     return state;
 }
 

@@ -66,6 +66,20 @@ class LogTable {
 
     Result<std::shared_ptr<const SessionState>> load(const SessionId& id);
 
+    // In three steps, of which the second needs no lock, as what is read does not change: the row
+    // of a log that load() would have to read, ...
+    std::optional<IndexRow> unread(const SessionId& id);
+    // ... what it says ...
+    struct ReadLog {
+        OpenLog log;
+        std::string wrong = {};  // behind its tip, if anything
+    };
+    Result<ReadLog> read_log(const SessionId& id, const IndexRow& row) const;
+    // ... and its state, kept as load() keeps it. Null if the log has gone on meanwhile, or is
+    // damaged.
+    std::shared_ptr<const SessionState> keep(const SessionId& id, const IndexRow& row,
+                                             ReadLog read);
+
     Result<Seq> last_seq(const SessionId& id);
 
     // Where the bytes of a log are: so much of the file, then the tail.
@@ -122,7 +136,7 @@ class LogTable {
     Result<void> read_damage_reports();
 
  private:
-    Result<OpenLog> read_log(const SessionId& id, const IndexRow& row);
+    Result<OpenLog> read_good_log(const SessionId& id, const IndexRow& row);
     Result<void> write_tail(const SessionId& id, const OpenLog& log);
     void refresh_row(const SessionId& id, OpenLog& log);
     void refresh_rows();

@@ -19,6 +19,7 @@ class MemoryStore final : public Store {
 
     void commit(Commit commit, CommitDone done) override;
     Result<std::shared_ptr<const SessionState>> load(const SessionId& log) override;
+    bool loads_slowly(const SessionId&) override { return false; }
     Result<Seq> last_seq(const SessionId& log) override;
     std::uint64_t log_bytes(const SessionId& log) override;
     std::string task_of(const SessionId& log) override;
