@@ -7,6 +7,7 @@
 
 #include "agent/durable_session.h"
 #include "agent/store_async.h"
+#include "base/limits.h"
 #include "testing/agent_kit.h"
 #include "testing/slow_store.h"
 
@@ -85,6 +86,8 @@ TEST_F(AheadTest, AToolThatMayRunAgainIsNotCalledBefore) {  // P1, W2
     harmless.idempotent = true;
     const Counted look = answering("look", "a tree", harmless);
     begin({.model = model, .tools = {look.tool}});
+    EXPECT_EQ(store_->waiting(), 2U) << "the beginning of the run, and the message that calls";
+    let_go();
     EXPECT_EQ(*look.calls, 0);
     let_go();
     EXPECT_EQ(*look.calls, 1);
@@ -92,6 +95,40 @@ TEST_F(AheadTest, AToolThatMayRunAgainIsNotCalledBefore) {  // P1, W2
         let_go();
     ASSERT_TRUE(result_ && *result_);
     EXPECT_EQ(outline(history_of(*session_)), "u:Go | a:look#c1 | u:c1=a tree | a:seen");
+}
+
+// A step that a crash takes back is paid twice, and what it did outside is done under another id.
+TEST_F(AheadTest, AnotherStepOutsideBeginsOnceTheLogHasTheOneBefore) {
+    const auto model = playing({calls({{"c1", "look"}}), says("seen")});
+    const Counted look = answering("look", "a tree", {.read_only = true});
+    begin({.model = model, .tools = {look.tool}});
+    let_go();
+    EXPECT_EQ(model->requests.size(), 1U);
+    EXPECT_EQ(*look.calls, 0) << "called by a message that is in no log";
+    let_go();
+    EXPECT_EQ(*look.calls, 1);
+    EXPECT_EQ(model->requests.size(), 1U) << "asked again for a result that is in no log";
+    let_go();
+    EXPECT_EQ(model->requests.size(), 2U);
+    let_go();
+    ASSERT_TRUE(result_ && *result_);
+    EXPECT_EQ(outline(history_of(*session_)), "u:Go | a:look#c1 | u:c1=a tree | a:seen");
+}
+
+TEST_F(AheadTest, ManyLargeResultsAreNotKeptForOneCommit) {
+    const std::string large(limits::kKeptResultBytes, 'x');
+    for (const auto& [answer, commits] : {std::pair(std::string("small"), 3), {large, 5}}) {
+        const Counted look = answering("look", answer, {.read_only = true});
+        result_.reset();
+        begin({.model = std::make_shared<ScriptedModel>(
+                   std::vector{calls({{"c1", "look"}, {"c2", "look"}}), says("seen")}),
+               .tools = {look.tool}});
+        int let = 0;
+        for (; store_->waiting() > 0; ++let)
+            let_go();
+        ASSERT_TRUE(result_ && *result_);
+        EXPECT_EQ(let, commits) << answer.size();
+    }
 }
 
 // Whatever made it plan again.

@@ -100,6 +100,14 @@ bool DurableSession::runs_ahead() {
 }
 
 Task<Result<void>> DurableSession::reach_disk() {
+    const bool is_lost = !runs_ahead() && lost_;
+    if (!is_lost && !kept_.empty()) {
+        if (Result<void> written = co_await write_kept(); !written) co_return written;
+    }
+    co_return co_await until_it_arrives();
+}
+
+Task<Result<void>> DurableSession::until_it_arrives() {
     if (runs_ahead()) {
         const std::shared_ptr<CommitUnderWay> commit = ahead_;
         const asio::any_io_executor executor = co_await asio::this_coro::executor;

@@ -70,6 +70,8 @@ class DurableSession final : public Session {
     Task<Result<Suspension>> wait_for_input(InputWait wait) override;
     bool waits_for_input() const override;
     Task<Result<void>> reach_disk() override;
+    // Only what it went ahead of: what it keeps back stays there.
+    Task<Result<void>> until_it_arrives();
     Task<Result<void>> turn_failed(Error error) override;
     Task<Result<std::optional<Interrupted>>> interrupted() override;
     Task<Result<void>> go_on() override;
@@ -98,6 +100,7 @@ class DurableSession final : public Session {
         DurableSession& session_;
     };
     void keep(RecordBody record);
+    Task<Result<void>> write_kept();
     void fold_ahead(const Records& records);
     void note(const RecordView& record);
     Result<void> reload();
@@ -125,6 +128,7 @@ class DurableSession final : public Session {
     SessionState state_;                     // with what is kept back
     Seq sent_ = 0;                           // the last seq that the log has
     Records kept_;                           // behind it
+    std::size_t kept_bytes_ = 0;             // of results among them
     bool stale_ = true;                      // the log has to be read from the beginning
     std::shared_ptr<CommitUnderWay> ahead_;  // the latest that it goes ahead of
     std::optional<Error> lost_;              // why that did not arrive, until the log is read again

@@ -10,6 +10,7 @@
 
 #include "agent/durable_session.h"
 #include "agent/store_async.h"
+#include "base/limits.h"
 #include "domain/child.h"
 #include "domain/fold.h"
 #include "domain/mail.h"
@@ -91,6 +92,11 @@ void DurableSession::keep(RecordBody record) {
     kept_.push_back(std::move(record));
 }
 
+Task<Result<void>> DurableSession::write_kept() {
+    const Plan nothing_more = [](const SessionState&) { return Result<Records>(Records()); };
+    co_return co_await write(nothing_more);
+}
+
 // Somebody else wrote. What they wrote comes first, unless it ended the run that this turn is.
 Result<void> DurableSession::put_back(Records kept, const std::optional<RunId>& run) {
     if (Result<void> read = reload(); !read) return read;
@@ -145,6 +151,7 @@ Task<Result<void>> DurableSession::write(Plan plan, Step step) {
         Result<Records> planned = plan(state_);
         if (!planned) co_return planned.error();
         Records kept = std::exchange(kept_, {});
+        kept_bytes_ = 0;
         const bool ends = step == Step::last && !planned->empty() && loop_;
         const std::size_t own = kept.size() + planned->size();
         if (own == 0) co_return Result<void>();
@@ -180,7 +187,7 @@ Task<Result<void>> DurableSession::write(Plan plan, Step step) {
         if (!is_outdated(done.error()) || tries == kTries) co_return done.error();
         co_await until_it_shows(tries);
         // The log is read again, and must have what this turn began with.
-        if (Result<void> there = co_await reach_disk(); !there) co_return there;
+        if (Result<void> there = co_await until_it_arrives(); !there) co_return there;
         std::ranges::move(kept_, std::back_inserter(kept));  // what others kept meanwhile
         Result<void> again = put_back(std::move(kept), run);
         if (!again) co_return again;
@@ -371,7 +378,10 @@ Task<Result<ToolResult>> DurableSession::call_ended(CallId call, ToolResult resu
     // What a call starts (a letter, a child) begins with its record, not after the next model call.
     const bool starts = read_letter(result.metadata) || read_wish(result.metadata);
     if (!was_announced && !starts) {
+        kept_bytes_ += result.content.text().size() + result.metadata.text().size();
         keep(ToolCompleted{std::move(call), result});
+        if (kept_bytes_ < limits::kKeptResultBytes) co_return result;
+        if (Result<void> written = co_await write_kept(); !written) co_return written.error();
         co_return result;
     }
     bool ours = true;
@@ -396,8 +406,7 @@ Task<Result<ToolResult>> DurableSession::call_ended(CallId call, ToolResult resu
 
 Task<Result<Suspension>> DurableSession::save_suspended_turn(Suspension suspension) {
     if (state_.is_parked()) {
-        const Plan nothing = [](const SessionState&) { return Result<Records>(Records{}); };
-        if (Result<void> written = co_await write(nothing); !written) co_return written.error();
+        if (Result<void> written = co_await write_kept(); !written) co_return written.error();
         co_return suspension;
     }
     const Secret secret = ids_.secret();
@@ -547,7 +556,7 @@ Task<Result<Suspension>> DurableSession::wait_for_input(InputWait wait) {
 }
 
 Task<Result<void>> DurableSession::turn_failed(Error error) {
-    (void)co_await reach_disk();
+    (void)co_await until_it_arrives();
     if (stale_) {
         if (Result<void> read = reload(); !read) co_return read;
     }

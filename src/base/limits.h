@@ -48,6 +48,8 @@ inline constexpr long kHttpKeptConnections = 64;
 inline constexpr std::size_t kProcessOutputBytes = 1U << 20U;  // of each stream
 inline constexpr std::chrono::seconds kToolTimeout{60};        // of a call that we wait for
 inline constexpr std::size_t kToolOutputBytes = 1U << 20U;
+// Results of one turn's calls that may wait for what is written next.
+inline constexpr std::size_t kKeptResultBytes = 4U << 20U;
 inline constexpr std::size_t kToolErrorBytes = 2U << 10U;  // of a failure's own words
 
 // Mail between agents.

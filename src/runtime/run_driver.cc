@@ -235,7 +235,7 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
     const SharedReport report = make_report(run, *std::move(result));
     const Seq as_of = state.last_seq;
     const bool more = state.run_is_open() && !state.is_parked();
-    if (Result<void> there = co_await (*session)->reach_disk(); !there) {
+    if (Result<void> there = co_await (*session)->until_it_arrives(); !there) {
         co_return co_await after_failure(*session, run, TurnError(there.error()));
     }
     tell(report, as_of);
@@ -245,7 +245,7 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
 Task<bool> RunDriver::after_failure(std::shared_ptr<DurableSession> session, RunId run,
                                     TurnError error) {
     const SessionId id = session->id();
-    (void)co_await session->reach_disk();
+    (void)co_await session->until_it_arrives();
     const StoreHealth health = parts_.store->health();
     // As the log has it: what the session knows beyond that was refused.
     const auto stored = parts_.store->load(id);
