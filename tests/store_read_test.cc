@@ -1,4 +1,5 @@
-// Reading parts of a long log: what stands where, and how much of the file is read for it.
+// Reading parts of a long log and of the journal: what stands where, and how much of the files is
+// read for it.
 
 #include <gtest/gtest.h>
 
@@ -52,8 +53,7 @@ class CountingFs final : public testing::ForwardingFs {
 
 class StoreReadTest : public ::testing::Test {
  protected:
-    StoreReadTest() {
-        FileStoreOptions options;
+    explicit StoreReadTest(FileStoreOptions options = {}) {
         options.threads = FileStoreOptions::Threads::none;
         Result<std::unique_ptr<FileStore>> opened = FileStore::open(env_, kStoreDirectory, options);
         EXPECT_TRUE(opened);
@@ -132,6 +132,61 @@ TEST_F(StoreReadTest, APartOfALongLogIsReadWithoutTheRest) {
         next += got;
     EXPECT_EQ(next, 20'002U);
     EXPECT_LT(fs_.take_bytes(), 4 * size);
+}
+
+class JournalReadTest : public StoreReadTest {
+ protected:
+    static constexpr std::uint64_t kSegment = 16 << 20;
+    static constexpr std::uint64_t kLetters = 100'000;
+    static constexpr std::uint64_t kCommits = 3 * kSegment / kLetters;
+    static constexpr std::size_t kPage = 20;
+
+    JournalReadTest() : StoreReadTest({.segment_bytes = kSegment}) {
+        start_ = store_->read_commits({}, 1)->front().cursor;
+        for (std::uint64_t i = 0; i < kCommits; ++i)
+            say(kLetters);
+    }
+    static std::string segment(int number) {
+        return kStoreDirectory + "/journal/000000000" + std::to_string(number) + ".log";
+    }
+    // Until the end or the first error.
+    Result<std::size_t> follow() {
+        std::size_t commits = 0;
+        for (Cursor cursor = start_;;) {
+            const Result<std::vector<CommittedLines>> page = store_->read_commits(cursor, kPage);
+            if (!page) return page.error();
+            if (page->empty()) return commits;
+            commits += page->size();
+            cursor = page->back().cursor;
+        }
+    }
+
+    Cursor start_;
+};
+
+TEST_F(JournalReadTest, WhoFollowsInPagesReadsTheJournalAFewTimesAtMost) {
+    (void)fs_.take_bytes();
+    const Result<std::size_t> commits = follow();
+    ASSERT_TRUE(commits) << commits.error().message;
+    EXPECT_EQ(*commits, kCommits);
+    EXPECT_LT(fs_.take_bytes(), 2 * 3 * kSegment);
+}
+
+// A damaged group of an earlier segment was in the logs long ago: the store does without it, but
+// who follows must not be led past it.
+TEST_F(JournalReadTest, WhoFollowsIsToldThatAGroupIsMissing) {
+    ASSERT_TRUE(store_->checkpoint());
+    const std::string whole = *disk_.read_raw(segment(2));
+    for (const std::size_t at : {std::size_t{2'000}, whole.size() / 2, whole.size() - 200'000}) {
+        std::string flipped = whole;
+        flipped[at] = static_cast<char>(flipped[at] ^ 1);
+        disk_.write_raw(segment(2), flipped);
+        const Result<std::size_t> commits = follow();
+        ASSERT_FALSE(commits) << *commits << " commits, damaged at " << at;
+        EXPECT_EQ(commits.error().reason, "cursor_too_old");
+    }
+    disk_.write_raw(segment(2), whole);
+    EXPECT_TRUE(follow());
 }
 
 }  // namespace

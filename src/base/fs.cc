@@ -49,6 +49,25 @@ Result<std::string> File::read_at(std::uint64_t offset, std::uint64_t length) {
     return bytes;
 }
 
+namespace {
+
+// Of file systems that cannot tell more than whoever syncs them.
+class PlainFileSystem final : public FileSystem {
+ public:
+    PlainFileSystem(Fs& fs, std::string path) : fs_(fs), path_(std::move(path)) {}
+    Result<void> sync() override { return fs_.sync_file_system(path_); }
+
+ private:
+    Fs& fs_;
+    std::string path_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<FileSystem>> Fs::file_system(const std::string& path) {
+    return std::make_unique<PlainFileSystem>(*this, path);
+}
+
 Result<std::string> Fs::read_file(const std::string& path) {
     Result<std::unique_ptr<File>> file = open(path, OpenMode::read);
     if (!file) return file.error();

@@ -64,6 +64,14 @@ struct FileStatus {
     bool directory = false;
 };
 
+// A file system from now on: a sync reports all that goes wrong until then, whoever else syncs it
+// meanwhile and sees it first.
+class FileSystem {
+ public:
+    virtual ~FileSystem() = default;
+    virtual Result<void> sync() = 0;
+};
+
 class Fs {
  public:
     virtual ~Fs() = default;
@@ -77,6 +85,8 @@ class Fs {
     virtual Result<void> sync_directory(const std::string& path) = 0;
     // Everything written so far to the file system that holds `path`, names included.
     virtual Result<void> sync_file_system(const std::string& path) = 0;
+    // The one that holds `path`.
+    virtual Result<std::unique_ptr<FileSystem>> file_system(const std::string& path);
     // unavailable, reason "directory_in_use", when another process holds it: names its pid.
     virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 
@@ -106,6 +116,7 @@ class RealFs final : public Fs {
     Result<void> remove(const std::string& path) override;
     Result<void> sync_directory(const std::string& path) override;
     Result<void> sync_file_system(const std::string& path) override;
+    Result<std::unique_ptr<FileSystem>> file_system(const std::string& path) override;
     Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
 };
 

@@ -255,12 +255,34 @@ Result<void> RealFs::sync_directory(const std::string& path) {
     return synced;
 }
 
-Result<void> RealFs::sync_file_system(const std::string& path) {
+namespace {
+
+// The kernel tells each open descriptor of an error once; a later one is not told of errors that
+// somebody has seen.
+class RealFileSystem final : public FileSystem {
+ public:
+    RealFileSystem(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+    RealFileSystem(const RealFileSystem&) = delete;
+    RealFileSystem& operator=(const RealFileSystem&) = delete;
+    ~RealFileSystem() override { ::close(fd_); }
+    Result<void> sync() override { return checked_sync(::syncfs(fd_), "syncfs", path_); }
+
+ private:
+    int fd_;
+    std::string path_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<FileSystem>> RealFs::file_system(const std::string& path) {
     const Result<int> fd = open_directory(path);
     if (!fd) return fd.error();
-    const Result<void> synced = checked_sync(::syncfs(*fd), "syncfs", path);
-    ::close(*fd);
-    return synced;
+    return std::make_unique<RealFileSystem>(*fd, path);
+}
+
+Result<void> RealFs::sync_file_system(const std::string& path) {
+    const Result<std::unique_ptr<FileSystem>> one = file_system(path);
+    return one ? (*one)->sync() : one.error();
 }
 
 namespace {

@@ -17,7 +17,7 @@ using files::OpenLog;
 using files::SequencedCommit;
 using files::SequencedPart;
 
-// Behind this many bytes of tails the journal waits for the logs.
+// When the tails are so many times as long as they should be, the journal waits for the logs.
 constexpr std::size_t kTailsTooLong = 8;
 
 // So much is put into the table at once: little enough that the memory of these batches is still in
@@ -228,12 +228,11 @@ void FileStore::write_batch(const std::shared_ptr<Batch>& batch) {
     }
     if (position) position = journal_.append(batch->group);
     if (position) {
-        std::size_t waiting = 0;
         bool house_is_due = false;
         {
             const std::lock_guard lock(durable_mutex_);
             durable_.push_back({batch, *position});
-            waiting = durable_bytes_ += batch->group.size();
+            durable_bytes_ += batch->group.size();
             uncalled_bytes_ += batch->group.size();
             house_is_due = uncalled_bytes_ >= std::min(options_.tail_bytes, kApplyBytes);
             if (house_is_due) uncalled_bytes_ = 0;
@@ -242,7 +241,8 @@ void FileStore::write_batch(const std::shared_ptr<Batch>& batch) {
             options_.on_group({batch->commits.size(), env_.clock.monotonic() - batch->begun});
         }
         if (house_is_due) call_house();
-        if (waiting > options_.tail_bytes * kTailsTooLong) (void)flush_logs();
+        const std::size_t tails = tail_bytes_ + durable_bytes_;
+        if (tails > options_.tail_bytes * kTailsTooLong) (void)flush_logs();
         pace();
     } else if (is_passing(position.error())) {
         // There was no segment to write to, so nothing is half there. What was sequenced behind
@@ -296,6 +296,7 @@ void FileStore::apply(Batch& batch, const JournalPosition& position) {
     }
     applied_ = position;
     open_logs_ = table_.open_logs().size();
+    tail_bytes_ = table_.tail_bytes();
 }
 
 void FileStore::call_house() {

@@ -153,6 +153,7 @@ class FileStore final : public Store {
     files::Layout layout_;
     FileStoreOptions options_;
     std::unique_ptr<FileLock> lock_;
+    std::unique_ptr<FileSystem> file_system_;
     files::Journal journal_;
 
     std::mutex sequencing_;  // for all up to syncing_
@@ -173,8 +174,8 @@ class FileStore final : public Store {
     };
     std::mutex durable_mutex_;  // for the three below
     std::vector<Durable> durable_;
-    std::size_t durable_bytes_ = 0;
-    std::size_t uncalled_bytes_ = 0;  // durable since the house was last called
+    std::atomic<std::size_t> durable_bytes_ = 0;  // read without it
+    std::size_t uncalled_bytes_ = 0;              // durable since the house was last called
 
     // Locks the table with everything in it that is durable.
     [[nodiscard]] std::unique_lock<std::mutex> lock_table();
@@ -187,6 +188,7 @@ class FileStore final : public Store {
     files::JournalPosition seen_applied_;  // at the last tick of the house
     int ticks_of_rest_ = 0;
     std::atomic<std::size_t> open_logs_ = 0;
+    std::atomic<std::size_t> tail_bytes_ = 0;
     std::optional<Error> failure_;
 
     std::atomic<bool> failed_ = false;  // there is a failure_

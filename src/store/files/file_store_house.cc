@@ -212,6 +212,7 @@ Result<void> FileStore::flush_logs() {
             const auto log = table_.open_logs().find(write.id);
             if (log != table_.open_logs().end()) table_.drop_tail(log->second, write.tail.size());
         }
+        tail_bytes_ = table_.tail_bytes();
         return Result<void>();
     });
     if (!written) note_failure(written.error());
@@ -276,6 +277,7 @@ Result<void> FileStore::write_down(const std::vector<SessionId>& ids) {
         for (const LogWrite& write : writes)
             retire_if_idle(write.id);
         open_logs_ = table_.open_logs().size();
+        tail_bytes_ = table_.tail_bytes();
         return Result<void>();
     });
 }
@@ -302,6 +304,7 @@ void FileStore::retire_idle() {
     }
     table_.shorten_line();
     open_logs_ = table_.open_logs().size();
+    tail_bytes_ = table_.tail_bytes();
 }
 
 // Both ahead of a checkpoint, so that what it has to write is bounded and what is in memory too. A
@@ -414,7 +417,7 @@ Result<void> FileStore::write_checkpoint(Tidy tidy) {
     };
     Result<void> done = write_files();
     if (done) {
-        done = env_.fs.sync_file_system(layout_.root());
+        done = file_system_->sync();
         // Even a full disk is final here: what was written may be gone from memory and disk alike.
         if (!done && done.error().reason != "too_many_files") fail(done.error());
     }
@@ -430,10 +433,21 @@ Result<void> FileStore::write_checkpoint(Tidy tidy) {
     }
 
     {
+        SessionIndex fresh;
+        if (whole) {
+            JournalPosition same;
+            Result<SessionIndex> parsed = SessionIndex::parse(std::move(text), same);
+            if (!parsed) return parsed.error();
+            fresh = *std::move(parsed);
+        }
         const std::lock_guard sequencing(sequencing_);
         const auto lock = lock_table();
-        done = table_.index_for_checkpoint().checkpointed(index, whole, std::move(text));
-        if (!done) return done;
+        SessionIndex& rows = table_.index_for_checkpoint();
+        if (whole) {
+            rows.checkpointed(index, std::move(fresh));
+        } else if (done = rows.checkpointed(index, std::move(text)); !done) {
+            return done;
+        }
         retire_idle();
         index_is_ours_ = true;
         covered_ = position;
@@ -471,9 +485,17 @@ Result<void> FileStore::rewrite(const SessionId& id) {
 
 Result<void> FileStore::write_pending_index() {
     pending_index_at_ = env_.clock.now();
-    PendingFilter all;
-    all.limit = std::numeric_limits<std::size_t>::max();
-    return env_.fs.replace_view(layout_.pending_index(), files::pending_index_text(pending(all)));
+    // A page at a time, so that nobody waits long for the table.
+    constexpr std::size_t kPage = 500;
+    std::vector<OpenPending> all;
+    for (PendingFilter filter;; filter.after = all.back().call.pending_id) {
+        filter.limit = kPage;
+        std::vector<OpenPending> page = pending(filter);
+        const bool is_last = page.size() < kPage;
+        std::ranges::move(page, std::back_inserter(all));
+        if (is_last) break;
+    }
+    return env_.fs.replace_view(layout_.pending_index(), files::pending_index_text(all));
 }
 
 }  // namespace rouse

@@ -154,7 +154,8 @@ class FileStore::Opener {
             files::read_lines(*text, log.tip, [&](const Record& record, std::string_view) {
                 fold(state, record);
                 const auto* gone = std::get_if<SessionDeleted>(&record.body);
-                if (gone != nullptr && !gone->session_id.empty()) {
+                const bool counts = record.at >= env_.clock.now() - limits::kTombstone;
+                if (gone != nullptr && !gone->session_id.empty() && counts) {
                     tombstones.emplace_back(gone->session_id, record.at);
                 }
             });
@@ -196,6 +197,8 @@ class FileStore::Opener {
     }
 
     Result<void> replay(const JournalPart& part) {
+        // Behind an index that knows it as deleted, its first record is of another life.
+        if (part.first == 1 && !rebuilt_ && table_.is_deleted(part.log)) table_.adopt_new(part.log);
         const Result<bool> missing = table_.file_is_missing(part.log);
         if (!missing) return missing.error();
         if (*missing) return replay_missing(part);
@@ -314,9 +317,12 @@ Result<std::unique_ptr<FileStore>> FileStore::open(Env env, const std::string& d
     }
     Result<std::unique_ptr<FileLock>> lock = env.fs.lock(layout.lock());
     if (!lock) return lock.error();
+    Result<std::unique_ptr<FileSystem>> file_system = env.fs.file_system(directory);
+    if (!file_system) return file_system.error();
     if (Result<void> right = check_format(env.fs, layout); !right) return right.error();
     std::unique_ptr<FileStore> store(
         new FileStore(env, std::move(layout), std::move(options), *std::move(lock)));
+    store->file_system_ = *std::move(file_system);
     if (Result<void> opened = Opener(*store).run(); !opened) {
         store->fail(opened.error());  // so that closing it writes nothing
         return opened.error();

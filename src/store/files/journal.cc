@@ -8,6 +8,8 @@
 namespace rouse::files {
 namespace {
 
+constexpr std::uint64_t kMarkEvery = 1U << 20U;
+
 // Gives views into a segment, a megabyte at a time: most of it is never looked at twice.
 class SegmentReader {
  public:
@@ -343,12 +345,6 @@ bool Journal::wants_next() const {
     return prepared_.empty() && position_.offset * 2 >= options_.segment_bytes;
 }
 
-std::uint64_t Journal::room() const {
-    const std::lock_guard lock(mutex_);
-    if (!prepared_.empty()) return options_.segment_bytes;
-    return options_.segment_bytes - std::min(position_.offset, options_.segment_bytes);
-}
-
 Result<void> Journal::prepare_next() {
     const std::lock_guard preparing(preparing_);
     std::uint64_t number = 0;
@@ -394,6 +390,10 @@ Result<JournalPosition> Journal::append(GroupBuilder& group) {
         return Error(ErrorKind::io, "io_error", written.error().message);
     }
     const std::lock_guard lock(mutex_);
+    std::vector<Segment::Mark>& marks = segments_[at.segment].marks;
+    if (at.offset >= kMarkEvery + (marks.empty() ? 0 : marks.back().offset)) {
+        marks.push_back({at.group + 1, at.offset});
+    }
     position_ = {epoch_, at.group + 1, at.segment, at.offset + bytes.size()};
     return position_;
 }
@@ -428,16 +428,20 @@ Result<void> Journal::recycle(const JournalPosition& covered) {
         std::ranges::reverse(old);  // the oldest first: what is left after a crash has no hole
         need_next = prepared_.empty();
         next = position_.segment + 1;
-        for (const std::uint64_t number : old)
-            segments_.erase(number);
     }
+    const auto forget = [this](std::uint64_t number) {
+        const std::lock_guard lock(mutex_);
+        segments_.erase(number);
+    };
     for (const std::uint64_t number : old) {
         if (!need_next) {
             if (Result<void> gone = env_.fs.remove(layout_.segment(number)); !gone) return gone;
+            forget(number);
             continue;
         }
         Result<void> renamed = env_.fs.rename(layout_.segment(number), layout_.segment(next));
         if (!renamed) return renamed;
+        forget(number);
         if (Result<void> synced = env_.fs.sync_directory(layout_.journal()); !synced) return synced;
         const std::lock_guard lock(mutex_);
         prepared_.push_back(next);
@@ -459,19 +463,29 @@ Result<void> Journal::read(std::uint64_t after_group, const OnGroup& on_group) c
             if (segment.first_group == 0 || segment.first_group > after_group + 1) continue;
             from.segment = number;
             from.group = segment.first_group - 1;
+            from.offset = 0;
+            for (const Segment::Mark& mark : segment.marks) {
+                if (mark.group > after_group + 1) break;
+                from.group = mark.group - 1;
+                from.offset = mark.offset;
+            }
         }
     }
     if (from.segment == 0) return too_old;
     const Error done(ErrorKind::cancelled, "done", "");
+    std::uint64_t next = after_group + 1;
     const OnGroup filter = [&](const JournalPosition& behind, std::string_view payload) {
-        if (behind.group > last) return Result<void>(done);
         if (behind.group <= after_group) return Result<void>();
-        return on_group(behind, payload);
+        // Damaged, or used again meanwhile: what is missing is not passed over.
+        if (behind.group != next) return Result<void>(too_old);
+        ++next;
+        if (Result<void> taken = on_group(behind, payload); !taken) return taken;
+        return behind.group == last ? Result<void>(done) : Result<void>();
     };
     const Result<ReplayEnd> end = replay(env_.fs, layout_, from, filter);
-    if (!end && end.error() == done) return {};
-    if (!end) return end.error();
-    return {};
+    if (end) return too_old;
+    if (end.error() == done) return {};
+    return end.error();
 }
 
 }  // namespace rouse::files

@@ -85,8 +85,6 @@ class Journal {
     Result<void> prepare_next();
     // True when the current segment is half full and the next one is not there yet. Any thread.
     bool wants_next() const;
-    // How many bytes still fit without a new segment. Any thread.
-    std::uint64_t room() const;
 
     // Everything up to `covered` is in the logs for good: segments before it may be used again.
     Result<void> recycle(const JournalPosition& covered);
@@ -95,14 +93,18 @@ class Journal {
     // precondition "cursor_too_old".
     Result<void> read(std::uint64_t after_group, const OnGroup& on_group) const;
 
-    std::uint64_t epoch() const { return epoch_; }
     JournalPosition position() const;
     std::uint64_t bytes_since(const JournalPosition& covered) const;
 
  private:
     struct Segment {
+        struct Mark {
+            std::uint64_t group = 0;
+            std::uint64_t offset = 0;  // where it begins
+        };
         std::uint64_t first_group = 0;  // 0: unknown
         Timestamp sealed_at{};
+        std::vector<Mark> marks = {};  // some of its groups, for those who look for one
     };
 
     Result<void> make_segment(std::uint64_t number);

@@ -145,6 +145,11 @@ void LogTable::mark_changed(OpenLog& log) {
     stale_rows_.push_back(log.state->id.empty() ? system_log() : log.state->id);
 }
 
+void LogTable::adopt_new(const SessionId& id) {
+    index_.revive(id);
+    std::erase_if(deleted_, [&](const auto& deleted) { return deleted.first == id; });
+}
+
 // Its own last record and the tombstone in the system log both say so; the first one counts.
 void LogTable::remove(const SessionId& id, Timestamp at) {
     if (index_.deleted_at(id)) return;

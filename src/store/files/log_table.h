@@ -49,7 +49,7 @@ class LogTable {
     // From now on a log that is made is new on disk too.
     void finish_replay() { replaying_ = false; }
 
-    // The log with its state, read and checked from disk if need be; a new one when `may_create`.
+    // The log with its state, read and checked from disk if need be; or a new one.
     //   not_found  unknown_session | session_gone
     //   corrupt    session_damaged, now also set aside
     enum class IfMissing : std::uint8_t { refuse, create };
@@ -125,12 +125,13 @@ class LogTable {
     // Sessions deleted since the last checkpoint, with the pending views they may have left.
     std::vector<std::pair<SessionId, std::vector<PendingId>>> take_deleted();
     void return_deleted(std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted);
-    bool has_deleted() const { return !deleted_.empty(); }
 
     // Takes over what opening found: a parsed index, or one log after the other.
     void adopt(SessionIndex index) { index_ = std::move(index); }
     void adopt_log(const SessionId& id, OpenLog log);
     void adopt_tombstone(const SessionId& id, Timestamp at) { remove(id, at); }
+    // Made again after it was deleted and that was forgotten.
+    void adopt_new(const SessionId& id);
     bool is_deleted(const SessionId& id) const { return index_.deleted_at(id).has_value(); }
     // Damage found by earlier processes.
     Result<void> read_damage_reports();

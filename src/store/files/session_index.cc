@@ -1,7 +1,6 @@
 #include "store/files/session_index.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/check.h"
 #include "base/digest.h"
@@ -190,6 +189,12 @@ void SessionIndex::take(Part part) {
     file_bytes_ += part.bytes;
     put_lines(active_, part, true);
     put_lines(idle_, part, false);
+    if (!deleted_.empty()) {
+        for (const Lines* lines : {&part.active, &part.idle}) {
+            for (const std::uint32_t line : *lines)
+                revive(SessionId(std::string(id_at(line))));
+        }
+    }
     for (Tombstone& gone : part.gone) {
         const SessionId id = gone.id;
         deleted_.insert_or_assign(id, std::move(gone));
@@ -265,10 +270,6 @@ std::optional<IndexRow> SessionIndex::find(const SessionId& id) const {
     return std::nullopt;
 }
 
-bool SessionIndex::contains(const SessionId& id) const {
-    return changed_.contains(id) || (!deleted_.contains(id) && has_line(id.text()));
-}
-
 bool SessionIndex::has_line(std::string_view id) const {
     return find_line(active_, id) || find_line(idle_, id);
 }
@@ -294,6 +295,14 @@ void SessionIndex::remove(Tombstone gone) {
     const SessionId id = gone.id;
     newly_deleted_.push_back(id);
     deleted_.insert_or_assign(id, std::move(gone));
+}
+
+// A row behind a tombstone is of a session that was made again when that was forgotten; unless it
+// was deleted since the row was copied.
+void SessionIndex::revive(const SessionId& id) {
+    const auto gone = deleted_.find(id);
+    if (gone == deleted_.end()) return;
+    if (std::ranges::find(newly_deleted_, id) == newly_deleted_.end()) deleted_.erase(gone);
 }
 
 void SessionIndex::forget_deleted(Timestamp before) {
@@ -438,19 +447,24 @@ std::string SessionIndex::to_checkpoint(const JournalPosition& position) const {
     return body;
 }
 
-Result<void> SessionIndex::checkpointed(const SessionIndex& copy, bool whole, std::string text) {
-    SessionIndex fresh;
-    const Result<JournalPosition> read =
-        whole ? fresh.adopt(std::move(text)) : adopt(std::move(text));
+Result<void> SessionIndex::checkpointed(const SessionIndex& copy, std::string part) {
+    const Result<JournalPosition> read = adopt(std::move(part));
     if (!read) return read.error();
-    if (whole) {
-        texts_ = std::move(fresh.texts_);
-        parts_ = fresh.parts_;
-        file_bytes_ = fresh.file_bytes_;
-        whole_bytes_ = fresh.whole_bytes_;
-        active_ = std::move(fresh.active_);
-        idle_ = std::move(fresh.idle_);
-    }
+    forget_changes_of(copy);
+    return {};
+}
+
+void SessionIndex::checkpointed(const SessionIndex& copy, SessionIndex&& whole) {
+    texts_.swap(whole.texts_);
+    active_.swap(whole.active_);
+    idle_.swap(whole.idle_);
+    parts_ = whole.parts_;
+    file_bytes_ = whole.file_bytes_;
+    whole_bytes_ = whole.whole_bytes_;
+    forget_changes_of(copy);
+}
+
+void SessionIndex::forget_changes_of(const SessionIndex& copy) {
     std::erase_if(changed_, [&](const auto& changed) {
         const auto written = copy.changed_.find(changed.first);
         return written != copy.changed_.end() && written->second == changed.second;
@@ -458,7 +472,6 @@ Result<void> SessionIndex::checkpointed(const SessionIndex& copy, bool whole, st
     newly_deleted_.erase(
         newly_deleted_.begin(),
         newly_deleted_.begin() + static_cast<std::ptrdiff_t>(copy.newly_deleted_.size()));
-    return {};
 }
 
 }  // namespace rouse::files

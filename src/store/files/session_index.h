@@ -86,7 +86,6 @@ class SessionIndex {
     std::uint64_t file_bytes() const { return file_bytes_; }
 
     std::optional<IndexRow> find(const SessionId& id) const;
-    bool contains(const SessionId& id) const;
     std::optional<Timestamp> deleted_at(const SessionId& id) const;
     const Tombstone* find_tombstone(const SessionId& id) const;  // null: it was not deleted
 
@@ -94,6 +93,7 @@ class SessionIndex {
     void remove(Tombstone gone);
     // Drops what was deleted before `before`.
     void forget_deleted(Timestamp before);
+    void revive(const SessionId& id);
 
     // Rows that the sieve holds back are left out, if nothing about them changed since the
     // checkpoint. Newest first: of those below `before`, unless that is empty. Active ones come in
@@ -111,9 +111,10 @@ class SessionIndex {
     SessionIndex copy_for(bool whole) const;
     // Everything as one part; or, of a copy, what changed.
     std::string to_checkpoint(const JournalPosition& position) const;
-    // `text` was made by to_checkpoint() from `copy` and is on disk, as the whole file or as a part
-    // at its end. What changed since the copy stays beside it.
-    Result<void> checkpointed(const SessionIndex& copy, bool whole, std::string text);
+    // What to_checkpoint() made from `copy` is on disk: as a part at the end of the file, or,
+    // parsed, as the whole file. What changed since the copy stays beside it.
+    Result<void> checkpointed(const SessionIndex& copy, std::string part);
+    void checkpointed(const SessionIndex& copy, SessionIndex&& whole);
 
  private:
     // Where lines are in the texts taken one behind the other, sorted by the ids there.
@@ -122,6 +123,7 @@ class SessionIndex {
         std::uint32_t begin = 0;
         std::shared_ptr<const std::string> text;  // shared with copies of the index
     };
+    void forget_changes_of(const SessionIndex& copy);
     struct Part;
 
     std::string_view text_from(std::uint32_t offset) const;
