@@ -276,9 +276,16 @@ class Service {
         request.total_timeout = options_.config.limits.webhook_time;
         request.max_response_bytes = options_.config.limits.webhook_answer_bytes;
         request.allow_private_addresses = true;  // whoever writes the configuration may
+        // The status says it all, however long the rest is.
+        int status = 0;
+        request.on_headers = [&status](const HttpResponse& answer) {
+            status = answer.status;
+            return Result<void>();
+        };
         const Result<HttpResponse> response = co_await http_client_.send(std::move(request));
-        if (!response) co_return response.error();
-        co_return response->status;
+        if (response) co_return response->status;
+        if (response.error().reason == "response_too_large" && status != 0) co_return status;
+        co_return response.error();
     }
 
     void connect() {

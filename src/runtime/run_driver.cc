@@ -345,7 +345,7 @@ void RunDriver::lose_patience(const RunId& run, const std::shared_ptr<Waiter>& w
 }
 
 Task<Result<SharedReport>> RunDriver::wait(SessionId session, RunId run, Seq after,
-                                           Milliseconds time) {
+                                           Milliseconds time, std::stop_token gone) {
     const auto handle = handles_.find(session);
     const bool under_way =
         handle != handles_.end() && (handle->second->run.empty() || handle->second->run == run);
@@ -359,6 +359,12 @@ Task<Result<SharedReport>> RunDriver::wait(SessionId session, RunId run, Seq aft
     waiter->patience.async_wait([this, run, waiter](const boost::system::error_code& cancelled) {
         if (!cancelled) lose_patience(run, waiter);
     });
+    const auto leave = [this, run, waiter = std::weak_ptr(waiter)] {
+        asio::post(parts_.loop, [this, run, waiter] {
+            if (const auto left = waiter.lock()) lose_patience(run, left);
+        });
+    };
+    const std::stop_callback left(std::move(gone), leave);
     // The waiter holds this coroutine, not the other way round as well.
     auto start = [waiter = std::move(waiter)](auto handler) mutable {
         std::exchange(waiter, nullptr)->go_on =

@@ -83,9 +83,11 @@ class RunDriver final {
     // Conversations that can be read again; for when there is nothing to do.
     void forget_idle() { cache_.erase_unused(); }
 
-    // When the run has ended or parked, by a record behind `after`; nothing when the time is over.
+    // When the run has ended or parked, by a record behind `after`; nothing when the time is over
+    // or whoever asks has `gone`.
     //   not_found  session_gone: it was deleted meanwhile
-    Task<Result<SharedReport>> wait(SessionId session, RunId run, Seq after, Milliseconds time);
+    Task<Result<SharedReport>> wait(SessionId session, RunId run, Seq after, Milliseconds time,
+                                    std::stop_token gone);
     // For runs that end without being driven.
     void tell(const SessionId& session, const RunId& run);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
+#include <thread>
 
 #include "testing/agent_kit.h"
 #include "testing/slow_store.h"
@@ -42,7 +43,7 @@ class RunDriverTest : public SlowStoreTest {
                                  RunStarted{run_, boot_, {}, {}}};
         EXPECT_TRUE(inner_.commit_and_wait(make_commit(id_, Seq{0}, records)));
         driver_.drive(id_);
-        boost::asio::co_spawn(loop_, driver_.wait(id_, run_, 1, 1h),
+        boost::asio::co_spawn(loop_, driver_.wait(id_, run_, 1, 1h, {}),
                               [this](const std::exception_ptr&, Result<SharedReport> report) {
                                   told_ = std::move(report);
                               });
@@ -87,7 +88,7 @@ TEST_F(RunDriverTest, AnEndThatIsLostIsNoEnd) {
 
 TEST_F(RunDriverTest, WhoLosesPatienceIsToldSoAndNobodyElse) {
     std::optional<Result<SharedReport>> impatient;
-    boost::asio::co_spawn(loop_, driver_.wait(id_, run_, 1, 0ms),
+    boost::asio::co_spawn(loop_, driver_.wait(id_, run_, 1, 0ms, {}),
                           [&](const std::exception_ptr&, Result<SharedReport> report) {
                               impatient = std::move(report);
                           });
@@ -102,6 +103,23 @@ TEST_F(RunDriverTest, WhoLosesPatienceIsToldSoAndNobodyElse) {
     EXPECT_EQ((**told_)->status, ReportStatus::completed);
 }
 
+TEST_F(RunDriverTest, WhoGoesIsNotWaitedForAndNobodyElseGoes) {
+    std::stop_source gone;
+    std::optional<Result<SharedReport>> left;
+    boost::asio::co_spawn(
+        loop_, driver_.wait(id_, run_, 1, 1h, gone.get_token()),
+        [&](const std::exception_ptr&, Result<SharedReport> report) { left = std::move(report); });
+    work();
+    EXPECT_FALSE(left);
+    std::jthread([&] { gone.request_stop(); }).join();
+    work();
+    ASSERT_TRUE(left && *left);
+    EXPECT_FALSE(**left) << "there is no report yet";
+    EXPECT_FALSE(told_);
+    let_go();
+    ASSERT_TRUE(told_ && *told_ && **told_);
+}
+
 // A leak, if they held one another.
 TEST_F(RunDriverTest, WhoStillWaitsGoesWithTheDriver) {
     let_go();
@@ -111,7 +129,7 @@ TEST_F(RunDriverTest, WhoStillWaitsGoesWithTheDriver) {
     const RunId run = ids_.make<RunId>();
     const Records records = {created, RunStarted{run, boot_, {}, {}}};
     EXPECT_TRUE(inner_.commit_and_wait(make_commit(created.id, Seq{0}, records)));
-    boost::asio::co_spawn(loop_, driver_.wait(created.id, run, 1, 1h),
+    boost::asio::co_spawn(loop_, driver_.wait(created.id, run, 1, 1h, {}),
                           [this](const std::exception_ptr&, Result<SharedReport> report) {
                               told_ = std::move(report);
                           });

@@ -213,7 +213,8 @@ Task<Response> Api::replay(Request& request, RequestAnswered first) {
                   first.session_id, first.run_id,        first.last_seq};
     if (*wait) {
         Task<Result<SharedReport>> waiting =
-            parts_.driver.wait(first.session_id, first.run_id, first.last_seq, **wait);
+            parts_.driver.wait(first.session_id, first.run_id, first.last_seq, **wait,
+                               patience_of(request, *wait).gone);
         const Result<SharedReport> report = co_await on_work(std::move(waiting));
         if (!report) co_return fail(request, report.error());
         if (*report) done.report = std::make_shared<const RunReport>(without_token(**report));
@@ -422,14 +423,20 @@ std::optional<Damage> Api::damage_of(const SessionId& id) const {
     return std::nullopt;
 }
 
-Task<Result<Api::Done>> Api::carry_out(Task<Result<Reply>> command, Wait wait) {
+Api::Patience Api::patience_of(Request& request, Wait wait) {
+    if (!wait || *wait == Milliseconds(0)) return {wait, {}};
+    return {wait, request.watch_client(Request::Look::later)};
+}
+
+Task<Result<Api::Done>> Api::carry_out(Task<Result<Reply>> command, Patience patience) {
     Result<Reply> reply = co_await std::move(command);
     if (!reply) co_return reply.error();
     Done done;
     done.reply = *std::move(reply);
-    if (!wait || done.reply.run.empty()) co_return done;
+    if (!patience.wait || done.reply.run.empty()) co_return done;
     Result<SharedReport> report =
-        co_await parts_.driver.wait(done.reply.session, done.reply.run, done.reply.seq, *wait);
+        co_await parts_.driver.wait(done.reply.session, done.reply.run, done.reply.seq,
+                                    *patience.wait, std::move(patience.gone));
     if (!report) co_return report.error();
     done.report = *std::move(report);
     co_return done;
@@ -474,7 +481,8 @@ Response Api::render(Request& request, Done done) {
 Task<Response> Api::answer(Request& request, Task<Result<Reply>> command) {
     const Result<Wait> wait = wait_of(request);
     if (!wait) co_return fail(request, wait.error());
-    Result<Done> done = co_await on_work(carry_out(std::move(command), *wait));
+    Result<Done> done =
+        co_await on_work(carry_out(std::move(command), patience_of(request, *wait)));
     if (!done) co_return fail(request, done.error());
     co_return render(request, *std::move(done));
 }

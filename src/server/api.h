@@ -130,7 +130,13 @@ class Api final {
         co_return read();
     }
     Task<void> bring_in(const std::string& id);
-    Task<Result<Done>> carry_out(Task<Result<Reply>> command, Wait wait);
+    // How long a request waits for an outcome, and whether somebody still waits for it.
+    struct Patience {
+        Wait wait;
+        std::stop_token gone;
+    };
+    static Patience patience_of(Request& request, Wait wait);
+    Task<Result<Done>> carry_out(Task<Result<Reply>> command, Patience patience);
     Task<Response> answer(Request& request, Task<Result<Reply>> command);
     // For what no single commit carries: the answer is kept after the fact.
     Task<Response> remember(Request& request, Response response);

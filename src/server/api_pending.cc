@@ -339,7 +339,7 @@ Task<Response> Api::claim_any(Request& request) {
     claim.lease = *lease;
     claim.wait = wait->value_or(Milliseconds(0));
     claim.tasks = request.principal.tasks;
-    if (claim.wait > Milliseconds(0)) claim.gone = request.watch_client();
+    if (claim.wait > Milliseconds(0)) claim.gone = request.watch_client(Request::Look::at_once);
     const std::stop_token gone = claim.gone;
     Task<Result<std::vector<PendingId>>> asked = parts_.claims.claim(std::move(claim));
     const Result<std::vector<PendingId>> claimed = co_await on_work(std::move(asked));

@@ -64,7 +64,8 @@ Task<Response> Api::create_session(Request& request) {
     if (!wait) co_return fail(request, wait.error());
     Task<Result<Reply>> command =
         parts_.coordinator.create(std::move(created), std::move(message), request.note);
-    Result<Done> done = co_await on_work(carry_out(std::move(command), *wait));
+    Result<Done> done =
+        co_await on_work(carry_out(std::move(command), patience_of(request, *wait)));
     if (!done) co_return fail(request, done.error());
     co_return session_response(request, status_of(request, *done), done->reply.session,
                                done->reply.run, done->report);
@@ -75,8 +76,8 @@ Task<Response> Api::patch_session(Request& request) {
     if (!state) co_return fail(request, state.error());
     Body body(request.body);
     SessionUpdated update;
-    update.title = body.text("title");
-    update.alias = body.text("alias");
+    update.title = body.text_or_null("title");
+    update.alias = body.text_or_null("alias");
     update.metadata = body.object("metadata");
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
     if (update.alias) {
@@ -156,6 +157,10 @@ Task<Response> Api::resume_session(Request& request) {
     std::optional<Problem> wrong;
     for (const JsonMember& member : body.members("results")) {
         const std::string id = read_json_string("\"" + std::string(member.key) + "\"").value_or("");
+        const auto same = [&](const auto& other) { return other.first.text == id; };
+        if (std::ranges::any_of(results, same)) {
+            body.complain("results", "has " + id + " twice");
+        }
         std::optional<ToolResult> result = read_tool_result(member.value, "/results/" + id, wrong);
         if (result) results.emplace_back(CallId{id}, *std::move(result));
     }
@@ -320,9 +325,10 @@ Task<Response> Api::get_log(Request& request) {
     const Result<std::size_t> limit = limit_of(request, 500, 10'000);
     if (!limit) co_return fail(request, limit.error());
     const std::optional<std::string> from_text = request.query_value("from_seq");
-    const std::optional<Seq> from = read_seq(from_text);
-    if (from_text && !from) co_return fail(request, invalid_request("from_seq is a number"));
-    const Result<std::vector<std::string>> lines = parts_.store->read(id, from.value_or(1), *limit);
+    const std::optional<Seq> given = read_seq(from_text);
+    if (from_text && !given) co_return fail(request, invalid_request("from_seq is a number"));
+    const Seq from = std::max<Seq>(given.value_or(1), 1);
+    const Result<std::vector<std::string>> lines = parts_.store->read(id, from, *limit);
     if (!lines) co_return fail(request, lines.error());
     const bool masks = viewer(request).masks_ids;
     if (request.header("accept") == "application/x-ndjson") {
@@ -335,7 +341,7 @@ Task<Response> Api::get_log(Request& request) {
     }
     JsonObject out;
     out.raw("items", json_list(*lines));
-    const Seq next = from.value_or(1) + lines->size();
+    const Seq next = from + lines->size();
     out.raw("next_seq", lines->size() < *limit ? "" : std::to_string(next));
     co_return json_response(200, masks ? mask_pending_ids(out.done()) : out.done());
 }

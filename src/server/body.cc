@@ -62,6 +62,11 @@ std::optional<std::string> Body::text(std::string_view name) {
     return value;
 }
 
+std::optional<std::string> Body::text_or_null(std::string_view name) {
+    if (has(name) && find(name) == nullptr) return "";
+    return text(name);
+}
+
 std::string Body::required_text(std::string_view name) {
     std::optional<std::string> value = text(name);
     if (!value) complain(name, "is missing; it must be a string");
@@ -88,7 +93,11 @@ std::vector<std::string> Body::texts(std::string_view name) {
     const JsonMember* member = find(name);
     std::vector<std::string> values;
     if (member == nullptr) return values;
-    if (!codec::read(member->value, values)) complain(name, "must be a list of strings");
+    if (!codec::read(member->value, values)) {
+        complain(name, "must be a list of strings");
+    } else if (values.empty()) {
+        complain(name, "must not be empty; leave it out to mean all of them");
+    }
     return values;
 }
 

@@ -22,6 +22,7 @@ class Body {
     Body(std::string_view text, std::string at = {});
 
     std::optional<std::string> text(std::string_view name);
+    std::optional<std::string> text_or_null(std::string_view name);  // null: an empty one
     std::string text_or_empty(std::string_view name) { return text(name).value_or(""); }
     std::string required_text(std::string_view name);
     std::optional<std::int64_t> integer(std::string_view name);

@@ -290,7 +290,7 @@ class StreamConnection final : public Connection {
         if (!read_target(request.target, request)) {
             co_return co_await refuse(invalid_request("the target is not well encoded"));
         }
-        request.watch_client = [this] { return watch_client(); };
+        request.watch_client = [this](Request::Look look) { return watch_client(look); };
         transport().expires_never();
         Response response;
         try {
@@ -317,18 +317,31 @@ class StreamConnection final : public Connection {
         explicit Watch(const asio::any_io_executor& loop) : again(loop) {}
         std::stop_source hung_up;
         asio::steady_timer again;
+        bool on_socket = false;
     };
 
-    std::stop_token watch_client() {
-        if (!watch_) {
-            watch_ = std::make_shared<Watch>(wire_->loop);
-            transport().socket().async_wait(
-                tcp::socket::wait_read,
+    std::stop_token watch_client(Request::Look look) {
+        if (watch_) return watch_->hung_up.get_token();
+        watch_ = std::make_shared<Watch>(wire_->loop);
+        if (look == Request::Look::at_once) {
+            watch_socket();
+        } else {
+            watch_->again.expires_after(kLookLater);
+            watch_->again.async_wait(
                 [this, watch = std::weak_ptr(watch_)](const beast::error_code&) {
-                    if (!watch.expired()) look_for_end();
+                    if (!watch.expired()) watch_socket();
                 });
         }
         return watch_->hung_up.get_token();
+    }
+
+    void watch_socket() {
+        watch_->on_socket = true;
+        transport().socket().async_wait(
+            tcp::socket::wait_read,
+            [this, watch = std::weak_ptr(watch_)](const beast::error_code&) {
+                if (!watch.expired()) look_for_end();
+            });
     }
 
     void look_for_end() {
@@ -345,9 +358,10 @@ class StreamConnection final : public Connection {
 
     void end_watch() {
         if (!watch_) return;
+        const bool on_socket = watch_->on_socket;
         watch_.reset();
         beast::error_code ignored;
-        transport().socket().cancel(ignored);  // nothing else is under way on it
+        if (on_socket) transport().socket().cancel(ignored);  // nothing else is under way on it
     }
 
     std::string header_of(const Response& response, const std::string& id) const {
@@ -370,17 +384,26 @@ class StreamConnection final : public Connection {
         }
         out += keeps ? "\r\n" : "Connection: close\r\n\r\n";
         if (!head) out += response.body;
-        transport().expires_after(wire_->limits.write_time);
-        const auto [failed, bytes] = co_await asio::async_write(stream_, asio::buffer(out), kAwait);
-        co_return !failed;
+        co_return co_await send(out);
+    }
+
+    // Whoever takes a piece in time is sent the next one.
+    Task<bool> send(std::string_view text) {
+        while (!text.empty()) {
+            transport().expires_after(wire_->limits.write_time);
+            const std::string_view piece = text.substr(0, kSendBytes);
+            const auto [failed, sent] =
+                co_await asio::async_write(stream_, asio::buffer(piece), kAwait);
+            if (failed) co_return false;
+            text.remove_prefix(piece.size());
+        }
+        co_return true;
     }
 
     Task<void> stream_events(Response& response, const std::string& id) {
         const std::string header = header_of(response, id) + "Connection: close\r\n\r\n";
-        transport().expires_after(wire_->limits.write_time);
-        const auto [failed, bytes] =
-            co_await asio::async_write(stream_, asio::buffer(header), kAwait);
-        if (failed) co_return;
+        const bool begun = co_await send(header);
+        if (!begun) co_return;
         events_ = response.events.get();
         transport().expires_never();
         // Whoever hangs up is noticed when nothing is sent, too.
@@ -392,10 +415,8 @@ class StreamConnection final : public Connection {
         for (;;) {
             const std::string text = co_await response.events->next();
             if (text.empty()) break;
-            transport().expires_after(wire_->limits.write_time);
-            const auto [broken, sent] =
-                co_await asio::async_write(stream_, asio::buffer(text), kAwait);
-            if (broken) break;
+            const bool sent = co_await send(text);
+            if (!sent) break;
             transport().expires_never();
         }
         events_ = nullptr;
@@ -403,7 +424,9 @@ class StreamConnection final : public Connection {
     }
 
     static constexpr std::size_t kReadBytes = 8U << 10U;
+    static constexpr std::size_t kSendBytes = 256U << 10U;
     static constexpr std::chrono::milliseconds kLookAgain{100};
+    static constexpr std::chrono::seconds kLookLater{1};
 
     std::shared_ptr<Wire> wire_;
     Stream stream_;

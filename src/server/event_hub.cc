@@ -16,6 +16,8 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::size_t kReplayLines = 500;
+constexpr std::size_t kReplayFirstLines = 16;
+constexpr std::size_t kReplayBytes = 1U << 20U;
 constexpr std::string_view kOverrun = "event: overrun\ndata: {}\n\n";
 
 // A line of a log, taken apart as far as a stream needs it.
@@ -118,6 +120,8 @@ class EventHub::Reader : public EventSource {
             if (!live_) {
                 std::string replayed = replay();
                 if (!replayed.empty()) co_return replayed;
+                // Nothing for this reader in all that; others have their turn.
+                co_await asio::post(hub_.loop_, asio::use_awaitable);
                 continue;
             }
             if (!frames_.empty()) co_return take();
@@ -210,23 +214,25 @@ class EventHub::SessionReader final : public Reader {
             last_ = view->seq;
             return frame(std::to_string(view->seq), "snapshot", hub_.snapshot_(session_));
         }
-        const Result<std::vector<std::string>> lines =
-            hub_.store_->read(session_, last_ + 1, kReplayLines);
-        if (!lines) {
-            closed_ = true;
-            return {};
-        }
         const std::string task = hub_.store_->task_of(session_);
         std::string out;
-        for (const std::string& line : *lines) {
-            const EventLine event = read_line(line, session_, task);
-            last_ = event.seq;
-            out += frame(std::to_string(event.seq), event.kind, event.data);
+        // Few at first: a line may be a long one.
+        for (std::size_t most = kReplayFirstLines; out.size() < kReplayBytes && !live_;
+             most = std::min(most * 2, kReplayLines)) {
+            const Result<std::vector<std::string>> lines =
+                hub_.store_->read(session_, last_ + 1, most);
+            if (!lines) {
+                closed_ = true;
+                return {};
+            }
+            for (const std::string& line : *lines) {
+                const EventLine event = read_line(line, session_, task);
+                last_ = event.seq;
+                out += frame(std::to_string(event.seq), event.kind, event.data);
+            }
+            live_ = lines->size() < most;
         }
-        if (lines->size() < kReplayLines) {
-            live_ = true;
-            out += frame({}, "status", view->status);
-        }
+        if (live_) out += frame({}, "status", view->status);
         return out;
     }
 
@@ -306,25 +312,30 @@ struct GlobalEvents {
 }  // namespace
 
 std::string EventHub::GlobalReader::replay() {
-    Cursor after = behind_->cursor;
-    if (behind_->seen) after = before(after);
-    const Result<std::vector<CommittedLines>> commits =
-        hub_.store_->read_commits(after, kReplayLines);
     std::string out;
-    if (!commits) {
-        live_ = true;
-        behind_.reset();  // it says nothing about what comes
-        return frame({}, "resync", "{}");
-    }
-    for (const CommittedLines& committed : *commits) {
-        std::optional<std::size_t> skip;
-        if (behind_->seen && committed.cursor == behind_->cursor) skip = behind_->seen;
-        for (const GlobalEvents::One& event : GlobalEvents(committed, *hub_.store_, skip).events) {
-            if (may_see(event.task)) out += event.text;
+    std::size_t bytes = 0;
+    for (std::size_t most = kReplayFirstLines; bytes < kReplayBytes && !live_;
+         most = std::min(most * 2, kReplayLines)) {
+        Cursor after = behind_->cursor;
+        if (behind_->seen) after = before(after);
+        const Result<std::vector<CommittedLines>> commits = hub_.store_->read_commits(after, most);
+        if (!commits) {
+            live_ = true;
+            behind_.reset();  // it says nothing about what comes
+            return out + frame({}, "resync", "{}");
         }
-        saw(committed.cursor);
+        for (const CommittedLines& committed : *commits) {
+            std::optional<std::size_t> skip;
+            if (behind_->seen && committed.cursor == behind_->cursor) skip = behind_->seen;
+            const GlobalEvents rendered(committed, *hub_.store_, skip);
+            for (const GlobalEvents::One& event : rendered.events) {
+                bytes += event.text.size();
+                if (may_see(event.task)) out += event.text;
+            }
+            saw(committed.cursor);
+        }
+        live_ = commits->size() < most;
     }
-    if (commits->size() < kReplayLines) live_ = true;
     return out;
 }
 

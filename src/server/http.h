@@ -44,8 +44,10 @@ struct Request {
     Principal principal;
     std::optional<RequestNote> note = {};  // with an Idempotency-Key
     // Asks to be told when the client closes the connection, or its side of it: which of the two
-    // cannot be seen before something is sent.
-    std::function<std::stop_token()> watch_client = [] { return std::stop_token(); };
+    // cannot be seen before something is sent. Who does not ask `at_once` is told a second later,
+    // and most are answered by then.
+    enum class Look : std::uint8_t { at_once, later };
+    std::function<std::stop_token(Look)> watch_client = [](Look) { return std::stop_token(); };
 
     std::string_view header(std::string_view name) const;
     std::optional<std::string> query_value(const std::string& name) const;

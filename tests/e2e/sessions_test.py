@@ -157,6 +157,8 @@ class Changing(SessionCase):
         self.client.patch(f"/v1/sessions/{session}", {"metadata": {"x": 1}})
         view = self.client.session(session)
         self.assertEqual((view["title"], view["alias"]), ("T", "a1"))
+        view = self.assert_status(self.client.patch(f"/v1/sessions/{session}", {"alias": None, "title": None}), 200)
+        self.assertEqual((view["title"], view["alias"]), ("", None))
 
     def test_a_waiting_session_changes_and_waits_on(self):
         # design 1: innocent appends
@@ -562,6 +564,8 @@ class Log(SessionCase):
         page = self.client.get(f"/v1/sessions/{session}/log?from_seq=5").json
         self.assertEqual([r["seq"] for r in page["items"]], list(range(5, last + 1)))
         self.assertIsNone(page["next_seq"])
+        page = self.client.get(f"/v1/sessions/{session}/log?from_seq=0&limit=2").json
+        self.assertEqual(([r["seq"] for r in page["items"]], page["next_seq"]), ([1, 2], 3))
         self.assertEqual(self.client.get(f"/v1/sessions/{session}/log?from_seq=999")["items"], [])
         for query in ("from_seq=-1", "from_seq=x", "limit=0", "limit=x"):
             self.assert_problem(self.client.get(f"/v1/sessions/{session}/log?{query}"), 400, "invalid_request")

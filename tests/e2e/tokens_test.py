@@ -302,6 +302,13 @@ class Refusing(TokenCase):
         with self.nothing_changes(session):
             self.assert_problem(self.resume(session, token, results), 409, "resume_required")
 
+    def test_a_call_that_is_answered_twice_at_once_is_not_answered(self):
+        session, token = self.suspend()
+        raw = f'{{"token": "{token}", "results": {{"call_a": {{"content": "x"}}, "call_a": {{"content": "y"}}}}}}'
+        with self.nothing_changes(session):
+            answer = self.client.request("POST", f"/v1/sessions/{session}/resume", raw=raw)
+            self.assert_problem(answer, 400, "invalid_request")
+
     def test_nothing_is_suspended(self):
         # S2-23
         session = self.client.start("hello")["id"]

@@ -1,5 +1,8 @@
 """?wait=: the outcome of the run in the answer, as soon as it ends or parks."""
 
+import json
+import socket
+
 import kit
 from kit import calls, every, on_result, on_user, says
 
@@ -7,6 +10,8 @@ USAGE = {"input_tokens": 10, "output_tokens": 3}
 
 
 class Outcomes(kit.Case):
+    fresh = True  # sockets are counted
+
     setup = kit.Setup(
         agents=[{"name": "helper", "tools": ["job", "note"], "script": [
             on_user("two", calls(("job", {"n": 1}, "call_a"), ("job", {"n": 2}, "call_b"), usage=USAGE)),
@@ -105,6 +110,22 @@ class Outcomes(kit.Case):
         self.assertNotIn("outcome", answer.json)
         view = self.client.session(answer["id"])
         self.assertEqual((view["status"], view["run"]["run_id"]), ("running", answer["run_id"]))
+
+    def test_whoever_hangs_up_is_not_waited_for(self):
+        # With the same key they may ask again, and a server full of such connections takes others.
+        body = json.dumps({"message": "for ever"}).encode()
+        headers = (f"POST /v1/sessions?wait=5m HTTP/1.1\r\nHost: 127.0.0.1\r\nIdempotency-Key: mine\r\n"
+                   f"Authorization: Bearer {self.client.token}\r\nContent-Type: application/json\r\n"
+                   f"Content-Length: {len(body)}\r\n\r\n").encode()
+        before = self.server.sockets()
+        connection = socket.create_connection(("127.0.0.1", self.server.port), timeout=kit.PATIENCE)
+        connection.sendall(headers + body)
+        running = lambda: [s for s in self.client.get("/v1/sessions")["items"] if s["status"] == "running"]
+        session, = kit.wait_until(running, "the run to begin")
+        connection.close()
+        kit.wait_until(lambda: self.server.sockets() <= before, "the connection to be let go")
+        again = self.client.post("/v1/sessions?wait=100ms", {"message": "for ever"}, headers={"Idempotency-Key": "mine"})
+        self.assertEqual((self.assert_status(again, 202)["id"], again["status"]), (session["id"], "running"))
 
     def test_no_waiting_is_202(self):
         session = self.client.start()["id"]

@@ -214,6 +214,15 @@ class Failing(WebhookCase):
         self.wait_for("session.completed", fresh["id"], "/some")
         self.assertEqual(len(self.events("/some", session["id"])), 1)
 
+    def test_one_that_is_answered_at_length_is_delivered(self):
+        self.outside.on("/some", (200, {"words": "x" * 1_000_000}))
+        session = self.client.start("hello")
+        self.wait_for("session.completed", session["id"], "/some")
+        log = self.server.data / "journal"
+        told = lambda: [kind for kind in (b"webhook.failed", b"webhook.delivered")
+                        if any(kind in segment.read_bytes() for segment in log.iterdir())]
+        self.assertEqual(kit.wait_until(told, "it to be noted how it went"), [b"webhook.delivered"])
+
     def test_a_redirect_is_not_followed(self):
         self.outside.on("/some", (302, {}))
         session = self.client.start("hello")
