@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the commands of docs/http.md and docs/models.md against a real server: ROUSE_BINARY, or the first argument.
+"""Runs the commands of the README and of docs/http.md and docs/models.md against a real server: ROUSE_BINARY, or the
+first argument.
 
 A `#→ text` behind a command means that the command prints that text. Blocks marked `sh skip` are not run."""
 
@@ -25,8 +26,7 @@ def script_of(document):
     """One shell script that stops at the first command whose output lacks what the page promises."""
     lines = ["set -u -o pipefail"]
     for block in commands(document):
-        helper = "() {" in block
-        for line in [block] if helper else block.splitlines():
+        for line in block.splitlines() if "#→" in block else [block]:
             if "#→" not in line:
                 lines.append(line)
                 continue
@@ -46,6 +46,34 @@ def run(script, directory, environment):
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+def check_readme(binary, directory):
+    """The story: this server is killed by it, and the next one ends with the shell that started it."""
+    place = pathlib.Path(directory)
+    release = place / "build/release"
+    release.mkdir(parents=True)
+    (release / "rouse").symlink_to(pathlib.Path(binary).resolve())
+    port = free_port()
+    environment = {**os.environ, "ROUSE_SERVER_LISTEN": f"127.0.0.1:{port}"}
+    server = subprocess.Popen([release / "rouse", "serve", "--data", "data"], cwd=place, env=environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        server.stdout.readline()
+        code = run(script_of(ROOT / "README.md").replace("7717", port), place, environment)
+        if code == 0 and server.wait(timeout=10) != -signal.SIGKILL:
+            print("README.md: the story did not kill the server that it began with")
+            code = 1
+        return code
+    finally:
+        server.kill()
+        server.wait()
 
 
 def check_http(binary, directory):
@@ -68,22 +96,21 @@ def check_models(binary, directory):
     (place / "rouse").symlink_to(pathlib.Path(binary).resolve())
     script = script_of(ROOT / "docs/models.md")
     for port in ("8901", "8902"):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            script = script.replace(port, str(free.getsockname()[1]))
+        script = script.replace(port, free_port())
     environment = {**os.environ, "PATH": f"{place}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
     return run(script, place, environment)
 
 
 def main():
     binary = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("ROUSE_BINARY", ROOT / "build/release/rouse")
-    for page, check in (("http", check_http), ("models", check_models)):
+    pages = (("README.md", check_readme), ("docs/http.md", check_http), ("docs/models.md", check_models))
+    for page, check in pages:
         with tempfile.TemporaryDirectory() as directory:
             code = check(binary, directory)
         if code != 0:
             return code
-        promises = script_of(ROOT / f"docs/{page}.md").count("case $out")
-        print(f"docs/{page}.md: {promises} promises kept")
+        promises = script_of(ROOT / page).count("case $out")
+        print(f"{page}: {promises} promises kept")
     return 0
 
 
