@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the commands of the README and of docs/http.md and docs/models.md against a real server: ROUSE_BINARY, or the
-first argument.
+"""Runs the commands of the README and of pages in docs/ against a real server: ROUSE_BINARY, or the first argument.
+Also: the pages that list what the program has (metrics, log lines, codes, records) list all of it, and nothing else.
 
 A `#→ text` behind a command means that the command prints that text. Blocks marked `sh skip` are not run."""
 
@@ -101,9 +101,57 @@ def check_models(binary, directory):
     return run(script, place, environment)
 
 
+def check_operations(binary, directory):
+    """Plays what an operator does, from the first start to a new token; the last server ends with the shell."""
+    place = pathlib.Path(directory)
+    (place / "bin").mkdir()
+    (place / "bin/rouse").symlink_to(pathlib.Path(binary).resolve())
+    port = free_port()
+    environment = {**os.environ, "PATH": f"{place / 'bin'}:{os.environ['PATH']}", "ROUSE_SERVER_LISTEN": f"127.0.0.1:{port}",
+                   "ROUSE_URL": f"http://127.0.0.1:{port}"}
+    return run(script_of(ROOT / "docs/operations.md").replace("7717", port), place, environment)
+
+
+def sources(*rooms, ending=".cc"):
+    """The text of the files of these rooms, tests left out."""
+    files = [path for room in rooms for path in sorted((ROOT / "src" / room).rglob(f"*{ending}"))]
+    return "\n".join(path.read_text() for path in files if not path.name.endswith("_test.cc"))
+
+
+def compare(page, what, listed, wanted):
+    """Prints what one of them has and the other has not."""
+    for name in sorted(wanted - listed):
+        print(f"{page} lacks the {what} `{name}`")
+    for name in sorted(listed - wanted):
+        print(f"{page} has the {what} `{name}`, and the program has not")
+    return listed == wanted
+
+
+def section_of(page, title):
+    """What stands under a headline, as far as the next one."""
+    return re.search(rf"^#+ {re.escape(title)}$(.*?)(?=^#|\Z)", (ROOT / page).read_text(), re.S | re.M)[1]
+
+
+def first_cells(text):
+    """What stands in backticks in the first column of the tables."""
+    return {name for row in re.findall(r"^\| (`.*?) \|", text, re.M) for name in re.findall(r"`([^`]+)`", row)}
+
+
+def check_lists():
+    page = "docs/operations.md"
+    metrics = {name.split("{")[0] for name in first_cells(section_of(page, "Metrics")) if name.startswith("rouse_")}
+    built = set(re.findall(r'"(rouse_[a-z_]+)"', (ROOT / "src/server/metrics.cc").read_text()))
+    alerts = {name for name in metrics if " " in name}
+    events = set(re.findall(r'\blog_?\s*\.(?:debug|info|warn|error)\(\s*"([a-z_.]+)"', sources("")))
+    events |= {"run.put_off", "run.failed"}  # one line of code
+    return all([compare(page, "metric", metrics - alerts, built),
+                compare(page, "log line", first_cells(section_of(page, "The log")), events)])
+
+
 def main():
     binary = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("ROUSE_BINARY", ROOT / "build/release/rouse")
-    pages = (("README.md", check_readme), ("docs/http.md", check_http), ("docs/models.md", check_models))
+    pages = (("README.md", check_readme), ("docs/http.md", check_http), ("docs/models.md", check_models),
+             ("docs/operations.md", check_operations))
     for page, check in pages:
         with tempfile.TemporaryDirectory() as directory:
             code = check(binary, directory)
@@ -111,6 +159,9 @@ def main():
             return code
         promises = script_of(ROOT / page).count("case $out")
         print(f"{page}: {promises} promises kept")
+    if not check_lists():
+        return 1
+    print("lists: complete")
     return 0
 
 
