@@ -107,8 +107,8 @@ def check_operations(binary, directory):
     (place / "bin").mkdir()
     (place / "bin/rouse").symlink_to(pathlib.Path(binary).resolve())
     port = free_port()
-    environment = {**os.environ, "PATH": f"{place / 'bin'}:{os.environ['PATH']}", "ROUSE_SERVER_LISTEN": f"127.0.0.1:{port}",
-                   "ROUSE_URL": f"http://127.0.0.1:{port}"}
+    environment = {**os.environ, "PATH": f"{place / 'bin'}:{os.environ['PATH']}",
+                   "ROUSE_SERVER_LISTEN": f"127.0.0.1:{port}", "ROUSE_URL": f"http://127.0.0.1:{port}"}
     return run(script_of(ROOT / "docs/operations.md").replace("7717", port), place, environment)
 
 
@@ -144,8 +144,48 @@ def check_lists():
     alerts = {name for name in metrics if " " in name}
     events = set(re.findall(r'\blog_?\s*\.(?:debug|info|warn|error)\(\s*"([a-z_.]+)"', sources("")))
     events |= {"run.put_off", "run.failed"}  # one line of code
-    return all([compare(page, "metric", metrics - alerts, built),
-                compare(page, "log line", first_cells(section_of(page, "The log")), events)])
+    lists = [(page, "metric", metrics - alerts, built),
+             (page, "log line", first_cells(section_of(page, "The log")), events)]
+    page = "docs/reference.md"
+    kinds = re.findall(r'(?:ROUSE_RECORD\(\w+, |kKind = )"([a-z.]+)"', sources("domain", ending=".h"))
+    lists.append((page, "record", first_cells(section_of(page, "Records")), set(kinds)))
+    rows = re.findall(r"^\| (`.*?) \| (\d+) \|", section_of(page, "Errors"), re.M)
+    listed = {f"{code} {status}" for codes, status in rows for code in re.findall(r"`(\w+)`", codes)}
+    lists.append((page, "code", listed, codes_of_errors()))
+    routes = re.findall(r'\{"(\w+)", "([^"]+)", (\w+),', (ROOT / "src/server/routes.cc").read_text())
+    scopes = {f"{method} {path}: {scope}" for method, path, scope in routes if scope not in ("read", "open")}
+    rows = re.findall(r"^\| `(\w+ /\S+)` \| `(\w+)`(, or the pending id)? \|$", section_of(page, "Scopes"), re.M)
+    listed = {f"{route}: {'or_pending_id' if alone else scope}" for route, scope, alone in rows}
+    lists.append((page, "route", listed, scopes))
+    failures = {reason for kind, reason in re.findall(r'ErrorKind::(\w+),\s*"(\w+)"', sources("models"))}
+    failures -= {"invalid_script", "no_such_file"}  # of the configuration
+    listed = first_cells(section_of(page, "Why a run failed"))
+    lists.append((page, "reason", listed & failures, failures))
+    words = set()
+    for enum in ("SessionStatus", "BoardState", "ActivityType", "PendingStatus", "WaitsFor", "WaitKind", "InterruptReason",
+                 "ReportStatus", "RunOutcome", "TaskState", "MailAction"):
+        names = re.search(rf"kEnumNames<{enum}>\[\] = \{{(.*?)\}}", sources("domain", "runtime", ending=".h"), re.S)
+        words |= set(re.findall(r'"(\w+)"', names[1]))
+    listed = set(re.findall(r"`(\w+)`", section_of(page, "Statuses")))
+    lists.append((page, "word", listed & words, words))
+    page = "docs/log_format.md"
+    lists.append((page, "record", first_cells(section_of(page, "Kinds")), set(kinds)))
+    return all([compare(*one) for one in lists])
+
+
+def codes_of_errors():
+    """Code and status of each problem that the API answers with, as src/server/http.cc makes them."""
+    table = (ROOT / "src/server/http.cc").read_text()
+    mapped = {reason: f"{code or reason} {status}" for reason, status, code in
+              re.findall(r'\{"(\w+)", (\d+), "[^"]+"(?:, "(\w+)")?\}', table)}
+    codes = set(mapped.values())
+    for status, code in re.findall(r'(?:Problem\w*\s*(?:\w+)?|return |\()\s*\{\s*(\d{3}), "(\w+)"', sources("server")):
+        codes.add(f"{code} {status}")
+    only_agents_see = {"too_deep", "circular_wait", "open_calls"}
+    for kind, reason in re.findall(r'ErrorKind::(\w+),\s*"(\w+)"', sources("server", "runtime", "domain")):
+        if kind in ("conflict", "precondition") and reason not in mapped and reason not in only_agents_see:
+            codes.add(f"{reason} 409")
+    return codes
 
 
 def main():
