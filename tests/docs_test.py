@@ -101,6 +101,26 @@ def check_models(binary, directory):
     return run(script, place, environment)
 
 
+def check_mail(binary, directory):
+    """Agents that answer whatever they are told."""
+    place = pathlib.Path(directory)
+    (place / "bin").mkdir()
+    (place / "bin/rouse").symlink_to(pathlib.Path(binary).resolve())
+    (place / "agent.jsonl").write_text('{"when":{},"say":"Yes.","repeat":true}\n')
+    (place / "agent.toml").write_text('[[agents]]\nname = "agent"\nmodel = "scripted:agent.jsonl"\n')
+    server = subprocess.Popen([binary, "serve", "--config", "agent.toml", "--data", "data", "--listen", "127.0.0.1:0"],
+                              cwd=place, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        url = server.stdout.readline().split()[-1]
+        token = (place / "data/token").read_text().strip()
+        environment = {**os.environ, "PATH": f"{place / 'bin'}:{os.environ['PATH']}", "ROUSE": url, "TOKEN": token,
+                       "ROUSE_URL": url, "ROUSE_TOKEN": token}
+        return run(script_of(ROOT / "docs/mail.md"), place, environment)
+    finally:
+        server.terminate()
+        server.wait()
+
+
 def check_operations(binary, directory):
     """Plays what an operator does, from the first start to a new token; the last server ends with the shell."""
     place = pathlib.Path(directory)
@@ -191,7 +211,7 @@ def codes_of_errors():
 def main():
     binary = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("ROUSE_BINARY", ROOT / "build/release/rouse")
     pages = (("README.md", check_readme), ("docs/http.md", check_http), ("docs/models.md", check_models),
-             ("docs/operations.md", check_operations))
+             ("docs/mail.md", check_mail), ("docs/operations.md", check_operations))
     for page, check in pages:
         with tempfile.TemporaryDirectory() as directory:
             code = check(binary, directory)
