@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands of the README and of pages in docs/ against a real server: ROUSE_BINARY, or the first argument.
-Also: the pages that list what the program has (metrics, log lines, codes, records) list all of it, and nothing else.
+Also: the pages that list what the program has (metrics, log lines, codes, records) list all of it, and nothing else;
+and links between pages lead somewhere.
 
 A `#→ text` behind a command means that the command prints that text. Blocks marked `sh skip` are not run."""
 
@@ -182,8 +183,8 @@ def check_lists():
     listed = first_cells(section_of(page, "Why a run failed"))
     lists.append((page, "reason", listed & failures, failures))
     words = set()
-    for enum in ("SessionStatus", "BoardState", "ActivityType", "PendingStatus", "WaitsFor", "WaitKind", "InterruptReason",
-                 "ReportStatus", "RunOutcome", "TaskState", "MailAction"):
+    for enum in ("SessionStatus", "BoardState", "ActivityType", "PendingStatus", "WaitsFor", "WaitKind",
+                 "InterruptReason", "ReportStatus", "RunOutcome", "TaskState", "MailAction"):
         names = re.search(rf"kEnumNames<{enum}>\[\] = \{{(.*?)\}}", sources("domain", "runtime", ending=".h"), re.S)
         words |= set(re.findall(r'"(\w+)"', names[1]))
     listed = set(re.findall(r"`(\w+)`", section_of(page, "Statuses")))
@@ -193,13 +194,35 @@ def check_lists():
     return all([compare(*one) for one in lists])
 
 
+def check_links():
+    """Every link to a page of ours leads to one, and to a headline of it."""
+    pages = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    broken = 0
+    for page in pages:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.S | re.M)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if "://" in target:
+                continue
+            path, _, anchor = target.partition("#")
+            other = page.parent / path if path else page
+            found = other.exists()
+            if found and anchor:
+                titles = re.findall(r"^#+ (.*)$", other.read_text(), re.M)
+                found = anchor in {re.sub(r"[^a-z0-9 _-]", "", title.lower()).replace(" ", "-") for title in titles}
+            if not found:
+                print(f"{page.relative_to(ROOT)}: {target} leads nowhere")
+                broken += 1
+    return broken == 0
+
+
 def codes_of_errors():
     """Code and status of each problem that the API answers with, as src/server/http.cc makes them."""
     table = (ROOT / "src/server/http.cc").read_text()
     mapped = {reason: f"{code or reason} {status}" for reason, status, code in
               re.findall(r'\{"(\w+)", (\d+), "[^"]+"(?:, "(\w+)")?\}', table)}
     codes = set(mapped.values())
-    for status, code in re.findall(r'(?:Problem\w*\s*(?:\w+)?|return |\()\s*\{\s*(\d{3}), "(\w+)"', sources("server")):
+    literal = r'(?:Problem\w*\s*(?:\w+)?|return |\()\s*\{\s*(\d{3}), "(\w+)"'
+    for status, code in re.findall(literal, sources("server")):
         codes.add(f"{code} {status}")
     only_agents_see = {"too_deep", "circular_wait", "open_calls"}
     for kind, reason in re.findall(r'ErrorKind::(\w+),\s*"(\w+)"', sources("server", "runtime", "domain")):
@@ -219,9 +242,9 @@ def main():
             return code
         promises = script_of(ROOT / page).count("case $out")
         print(f"{page}: {promises} promises kept")
-    if not check_lists():
+    if not all([check_lists(), check_links()]):
         return 1
-    print("lists: complete")
+    print("lists and links: complete")
     return 0
 
 
