@@ -196,7 +196,7 @@ def check_lists():
 
 def check_links():
     """Every link to a page of ours leads to one, and to a headline of it."""
-    pages = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     broken = 0
     for page in pages:
         text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.S | re.M)
