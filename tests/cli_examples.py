@@ -8,7 +8,7 @@
 An example is a line that begins with "$ ", in a block marked `console`; the lines up to the next one
 are its output, both streams together. In a block marked `console terminal` it runs on a terminal,
 and the comment before it, `<!-- types: y, because -->`, says what is typed. $SESSION, $CALL and
-$PENDING are those of the newest session. Ids, times, ages and ports may differ."""
+$PENDING are those of the newest session. Ids, times, ages, ports and processes may differ."""
 
 import json
 import os
@@ -29,6 +29,7 @@ VARIES = [
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+Z)?", "TIME"),
     (r"http://127\.0\.0\.1:\d+", "URL"),
     (r"\b\d+(s|m|h|d|ms)\b", "AGE"),
+    (r"\bprocess \d+\b", "PROCESS"),
     (r'"(chain|hash|digest|input_digest)":"[0-9a-f]+"', r'"\1":"HASH"'),
     (r"[ \t]+", " "),
 ]
