@@ -244,7 +244,21 @@ Task<Result<Reply>> Coordinator::remove(SessionId id) {
         return change;
     };
     Result<Reply> answer = co_await change(id, plan, kNoNote);
+    if (!answer && answer.error().reason == "session_damaged") {
+        answer = co_await remove_damaged(id);
+    }
     if (answer) parts_.driver.forget(id);
+    co_return answer;
+}
+
+// Its own log takes nothing any more; that it is gone stands in the system log alone.
+Task<Result<Reply>> Coordinator::remove_damaged(SessionId id) {
+    RecordBody tombstone = SessionDeleted{id, {}};
+    const Result<void> done = co_await parts_.system.append(std::move(tombstone));
+    if (!done) co_return done.error();
+    Reply answer;
+    answer.status = 204;
+    answer.session = std::move(id);
     co_return answer;
 }
 

@@ -66,6 +66,7 @@ class Coordinator final {
     Task<Result<Reply>> create(SessionCreated created, Content message, Note note);
     // Its metadata is a merge patch on what the session has.
     Task<Result<Reply>> update(SessionId id, SessionUpdated update, Note note);
+    // A damaged one too.
     Task<Result<Reply>> remove(SessionId id);
     Task<Result<Reply>> fork(SessionId id, std::optional<Seq> at_seq, std::string title, Note note);
     Task<Result<Reply>> compact(SessionId id, std::size_t keep_last, std::string summary,
@@ -125,6 +126,7 @@ class Coordinator final {
     using Plan = std::function<Result<Change>(const SessionState&)>;
 
     Task<Result<Reply>> change(SessionId id, Plan plan, Note note);
+    Task<Result<Reply>> remove_damaged(SessionId id);
     Task<Result<Reply>> add_session(SessionId id, Records records, Change change, Note note);
     void add_note(Commit& commit, const Note& note, const Change& change,
                   const std::string& location) const;

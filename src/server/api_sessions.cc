@@ -92,8 +92,11 @@ Task<Response> Api::patch_session(Request& request) {
 
 Task<Response> Api::delete_session(Request& request) {
     const Result<std::shared_ptr<const SessionState>> state = find_session(request);
-    if (!state) co_return fail(request, state.error());
-    Task<Result<Reply>> command = parts_.coordinator.remove((*state)->id);
+    if (!state && state.error().reason != "session_damaged") {
+        co_return fail(request, state.error());
+    }
+    SessionId id(request.path_parameters.at(0));
+    Task<Result<Reply>> command = parts_.coordinator.remove(std::move(id));
     const Result<Reply> done = co_await on_work(std::move(command));
     if (!done) co_return fail(request, done.error());
     co_return json_response(204, "");

@@ -155,7 +155,6 @@ class Damage(StorageCase):
         path.write_bytes(b"".join(lines))
         bytes_before = path.read_bytes()
         self.server.start()
-        self.addCleanup(shutil.rmtree, self.server.data)  # verify would rightly complain
         self.client = self.server.client()
         self.assert_status(self.client.get("/readyz"), 200)
         self.client.result(whole["pending"][0]["pending_id"], "r", wait="10s")
@@ -175,6 +174,27 @@ class Damage(StorageCase):
         self.assert_problem(self.client.result(broken["pending"][0]["pending_id"]), 409, "session_damaged")
         self.server.kill()
         self.assertEqual(path.read_bytes(), bytes_before, "not a byte of it is lost or changed")
+        self.delete_the_damaged(broken["id"], path)
+
+    def delete_the_damaged(self, session, path):
+        self.server.start()
+        self.client = self.server.client()
+        self.assert_status(self.client.get(f"/v1/sessions/{session}"), 200)  # noticed when it is read
+        self.assertIn("rouse_damaged_sessions 1", self.client.get("/metrics").body.decode())
+        other = self.token("operate", tasks=["another"])
+        self.assert_problem(other.delete(f"/v1/sessions/{session}"), 404, "not_found")
+        self.assert_status(self.client.delete(f"/v1/sessions/{session}"), 204)
+        for killed in (False, True):
+            if killed:
+                self.server.kill()
+                self.server.verify()
+                self.server.start()
+                self.client = self.server.client()
+            self.assert_problem(self.client.get(f"/v1/sessions/{session}"), 410, "session_gone")
+            self.assertNotIn(session, [s["id"] for s in self.client.get("/v1/sessions")["items"]])
+            self.assertIn("rouse_damaged_sessions 0", self.client.get("/metrics").body.decode())
+        self.assertEqual(self.server.stop(), 0)
+        self.assertFalse(path.exists())
 
 
 class FullDisk(kit.Case):

@@ -166,6 +166,7 @@ void LogTable::remove(const SessionId& id, Timestamp at) {
     deleted_.emplace_back(id, std::move(views));
     index_.remove(std::move(gone));
     cache_.erase(id);
+    std::erase_if(damaged_, [&](const auto& damaged) { return damaged.first == id; });
 }
 
 Result<std::shared_ptr<const SessionState>> LogTable::load(const SessionId& id) {

@@ -78,6 +78,7 @@ class Verifier {
                 for (const files::JournalPart& part : commit.parts) {
                     unwritten_[part.log].emplace_back(part.first, part.lines);
                     ids_.insert(part.log);
+                    if (part.log == system_log()) note_tombstones(part);
                 }
             }
             return {};
@@ -97,6 +98,15 @@ class Verifier {
                  "a sync group was cut short; the next opening cuts it off");
         }
         return {};
+    }
+
+    void note_tombstones(const files::JournalPart& part) {
+        for (const std::string& line :
+             files::slice_lines(part.lines, part.first, part.first, SIZE_MAX)) {
+            const Result<Record> record = parse_record(line);
+            const auto* gone = record ? std::get_if<SessionDeleted>(&record->body) : nullptr;
+            if (gone != nullptr) tombstones_.insert(gone->session_id);
+        }
     }
 
     Result<void> list_logs() {
@@ -136,6 +146,11 @@ class Verifier {
         const std::optional<SessionState> snapshot = read_snapshot(id, touched);
         if (snapshot) log.wanted.emplace(snapshot->last_seq, SessionState{});
         if (row) log.wanted.emplace(row->session.last_seq, SessionState{});
+        // All that the deletion of a damaged session leaves.
+        if (row && tombstones_.contains(id) && !journal_deletes(id)) {
+            return find(FindingKind::note, log.path, 0, 0,
+                        "damaged, and deleted; the next opening takes note of it");
+        }
         if (row && row->damaged) {
             find(FindingKind::damage, row->damaged->file, 0, row->damaged->offset,
                  "set aside: " + row->damaged->reason);
@@ -269,7 +284,8 @@ class Verifier {
             const std::string_view stem = std::string_view(name).substr(0, name.find('.'));
             const Result<SessionId> session = session_of(PendingId(std::string(stem)));
             const bool expected =
-                session && (touched_.contains(*session) || unwritten_.contains(*session));
+                session && (touched_.contains(*session) || unwritten_.contains(*session) ||
+                            tombstones_.contains(*session));
             find(expected ? FindingKind::note : FindingKind::stale, path, 0, 0,
                  "no such call is open");
         }
@@ -283,6 +299,7 @@ class Verifier {
     std::set<SessionId> ids_;
     // Behind the checkpoint, by log: the first seq and the lines of each part.
     std::map<SessionId, std::vector<std::pair<Seq, std::string>>> unwritten_;
+    std::set<SessionId> tombstones_;  // behind the checkpoint
     std::set<SessionId> touched_;
     std::set<std::string> views_;
     VerifyReport report_;
