@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "store/files/archive.h"
 #include "store/files/file_store.h"
 #include "store/files/layout.h"
 #include "store/files/session_index.h"
@@ -449,6 +450,38 @@ TEST_F(DamageTest, ANewerFormatIsRefused) {  // T32
     (void)open(fs)->close();
     fs.write_raw(kStoreDirectory + "/format", "{\"format\":2}\n");
     EXPECT_EQ(FileStore::open(world_.env(fs), kStoreDirectory).error().reason, "newer_format");
+    for (const VerifyMode mode : {VerifyMode::look, VerifyMode::repair}) {
+        EXPECT_EQ(verify(world_.env(fs), kStoreDirectory, mode).error().reason, "newer_format");
+    }
+    EXPECT_EQ(write_archive(world_.env(fs), kStoreDirectory, "/archive", {}).error().reason,
+              "newer_format");
+}
+
+// Somebody made room, or copied a directory without it.
+TEST_F(DamageTest, AJournalThatIsMissingOrCutIsNoticed) {
+    CrashingFs disk;
+    std::unique_ptr<CrashingFs> killed;
+    {
+        const auto store = open(disk);
+        add(*store, kHealthy, 2);
+        ASSERT_TRUE(store->checkpoint());
+        const MessageUser last{MessageId("msg_last"), text_content("lost"), false, {}};
+        ASSERT_TRUE(store->commit_and_wait(make_commit(kHealthy, std::nullopt, {last})));
+        killed = disk.copy();
+    }
+    const std::string segment = kStoreDirectory + "/journal/0000000001.log";
+    const std::string text = *killed->read_raw(segment);
+    ASSERT_TRUE(verified(*killed).clean());
+    for (const bool gone : {false, true}) {
+        const std::unique_ptr<CrashingFs> damaged = killed->copy();
+        damaged->write_raw(segment, text.substr(0, 512));
+        if (gone) {
+            EXPECT_TRUE(damaged->remove(segment));
+        }
+        EXPECT_TRUE(names(verified(*damaged), FindingKind::damage, segment));
+        const auto store = open(*damaged);
+        EXPECT_EQ((*store->load(kHealthy))->last_seq, 3U) << "what the checkpoint has";
+    }
 }
 
 }  // namespace

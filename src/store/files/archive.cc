@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "store/files/format.h"
+
 namespace rouse {
 namespace {
 
@@ -394,10 +396,7 @@ class Importer {
 Result<ArchiveReport> write_archive(Env env, const std::string& directory, const std::string& file,
                                     const ArchiveWish& wish) {
     const Layout layout(directory);
-    if (!env.fs.status(layout.format())) {
-        return Error(ErrorKind::not_found, "not_a_data_directory",
-                     directory + " is not a data directory: it has no file named format");
-    }
+    if (Result<void> known = files::check_format(env.fs, layout); !known) return known.error();
     if (env.fs.status(file)) {
         return Error(ErrorKind::conflict, "file_exists",
                      file + " is there already; nothing was written");

@@ -7,6 +7,7 @@
 
 #include "domain/fold.h"
 #include "store/files/file_store.h"
+#include "store/files/format.h"
 
 namespace rouse {
 namespace {
@@ -20,11 +21,6 @@ using files::LogTip;
 using files::OpenLog;
 using files::SessionIndex;
 
-struct Format {
-    std::int64_t format = 0;
-    static constexpr auto fields() { return std::tuple(required("format", &Format::format)); }
-};
-
 Result<void> make_directories(Fs& fs, const Layout& layout) {
     for (const std::string& path :
          {layout.sessions(), layout.pending(), layout.journal(), layout.damaged()}) {
@@ -33,23 +29,13 @@ Result<void> make_directories(Fs& fs, const Layout& layout) {
     return fs.sync_directory(layout.root());
 }
 
-// Written last when a directory is made, so whatever has no format is not a data directory yet.
-Result<void> check_format(Fs& fs, const Layout& layout) {
-    const Result<std::string> text = fs.read_file(layout.format());
-    if (!text && text.error().kind != ErrorKind::not_found) return text.error();
-    if (!text) {
-        if (Result<void> made = make_directories(fs, layout); !made) return made;
-        return fs.replace_file(layout.format(), to_json(Format{files::kFormatVersion}) + "\n");
-    }
-    const std::string_view line = std::string_view(*text).substr(0, text->find('\n'));
-    const Result<Format> format = from_json<Format>(line, layout.format());
-    if (!format) return format.error();
-    if (format->format != files::kFormatVersion) {
-        return Error(ErrorKind::invalid, "newer_format",
-                     layout.root() + " has format " + std::to_string(format->format) +
-                         "; this version knows " + std::to_string(files::kFormatVersion));
-    }
-    return make_directories(fs, layout);
+// The format is written last: whatever has none is not a data directory yet.
+Result<void> make_or_check(Fs& fs, const Layout& layout) {
+    const Result<void> known = files::check_format(fs, layout);
+    const bool is_new = !known && known.error().reason == "not_a_data_directory";
+    if (!known && !is_new) return known;
+    if (Result<void> made = make_directories(fs, layout); !made) return made;
+    return is_new ? files::write_format(fs, layout) : Result<void>();
 }
 
 }  // namespace
@@ -98,6 +84,11 @@ class FileStore::Opener {
                 if (index->file_bytes() < bytes) {
                     env_.log.warn("index.part_cut", {{"offset", index->file_bytes()}});
                     part_cut_ = true;
+                }
+                const Result<bool> there = files::has_position(env_.fs, layout_, covered);
+                if (!there) return there.error();
+                if (!*there) {
+                    env_.log.error("journal.missing", {{"file", layout_.segment(covered.segment)}});
                 }
                 store_.covered_ = covered;
                 table_.adopt(*std::move(index));
@@ -319,7 +310,7 @@ Result<std::unique_ptr<FileStore>> FileStore::open(Env env, const std::string& d
     if (!lock) return lock.error();
     Result<std::unique_ptr<FileSystem>> file_system = env.fs.file_system(directory);
     if (!file_system) return file_system.error();
-    if (Result<void> right = check_format(env.fs, layout); !right) return right.error();
+    if (Result<void> right = make_or_check(env.fs, layout); !right) return right.error();
     std::unique_ptr<FileStore> store(
         new FileStore(env, std::move(layout), std::move(options), *std::move(lock)));
     store->file_system_ = *std::move(file_system);

@@ -191,6 +191,13 @@ Result<std::vector<std::uint64_t>> list_segments(Fs& fs, const Layout& layout) {
     return numbers;
 }
 
+Result<bool> has_position(Fs& fs, const Layout& layout, const JournalPosition& position) {
+    if (position.segment == 0) return true;
+    const Result<FileStatus> segment = fs.status(layout.segment(position.segment));
+    if (!segment && segment.error().kind != ErrorKind::not_found) return segment.error();
+    return segment && segment->size >= position.offset;
+}
+
 Result<ReplayEnd> Journal::replay(Fs& fs, const Layout& layout, const JournalPosition& from,
                                   const OnGroup& on_group) {
     return Replayer(fs, layout, from, on_group).run();

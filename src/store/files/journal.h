@@ -60,6 +60,9 @@ struct ReplayEnd {
 // The numbers of all segments that are there, the oldest first.
 Result<std::vector<std::uint64_t>> list_segments(Fs& fs, const Layout& layout);
 
+// False: the segment is gone or too short, and with it what was committed behind the position.
+Result<bool> has_position(Fs& fs, const Layout& layout, const JournalPosition& position);
+
 class Journal {
  public:
     using OnGroup =

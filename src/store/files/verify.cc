@@ -6,6 +6,7 @@
 
 #include "domain/audit.h"
 #include "store/files/file_store.h"
+#include "store/files/format.h"
 #include "store/files/views.h"
 
 namespace rouse {
@@ -64,6 +65,13 @@ class Verifier {
     }
 
     Result<void> read_journal() {
+        const Result<bool> there = files::has_position(fs_, layout_, checkpoint_);
+        if (!there) return there.error();
+        if (!*there) {
+            find(FindingKind::damage, layout_.segment(checkpoint_.segment), 0, 0,
+                 "the file is missing or cut; what was committed behind the last checkpoint is "
+                 "lost");
+        }
         const auto on_group = [&](const JournalPosition& at,
                                   std::string_view payload) -> Result<void> {
             ++report_.journal_groups;
@@ -337,10 +345,7 @@ bool VerifyReport::clean() const {
 
 Result<VerifyReport> verify(Env env, const std::string& directory, VerifyMode mode) {
     const Layout layout(directory);
-    if (!env.fs.status(layout.format())) {
-        return Error(ErrorKind::not_found, "not_a_data_directory",
-                     directory + " is not a data directory: it has no file named format");
-    }
+    if (Result<void> known = files::check_format(env.fs, layout); !known) return known.error();
     std::vector<std::string> repaired;
     if (mode == VerifyMode::repair) {
         const Result<VerifyReport> before = verify(env, directory, VerifyMode::look);
