@@ -164,7 +164,7 @@ def check_lists():
     built = set(re.findall(r'"(rouse_[a-z_]+)"', (ROOT / "src/server/metrics.cc").read_text()))
     alerts = {name for name in metrics if " " in name}
     events = set(re.findall(r'\blog_?\s*\.(?:debug|info|warn|error)\(\s*"([a-z_.]+)"', sources("")))
-    events |= {"run.put_off", "run.failed"}  # one line of code
+    events |= {"run.put_off", "run.stopped", "run.failed"}  # one line of code
     lists = [(page, "metric", metrics - alerts, built),
              (page, "log line", first_cells(section_of(page, "The log")), events)]
     page = "docs/reference.md"
@@ -232,7 +232,8 @@ def codes_of_errors():
 
 
 def main():
-    binary = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("ROUSE_BINARY", ROOT / "build/release/rouse")
+    named = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("ROUSE_BINARY", ROOT / "build/release/rouse")
+    binary = pathlib.Path(named).resolve()
     pages = (("README.md", check_readme), ("docs/http.md", check_http), ("docs/models.md", check_models),
              ("docs/mail.md", check_mail), ("docs/operations.md", check_operations))
     for page, check in pages:

@@ -11,6 +11,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <csignal>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "agent/recovery_manager.h"
@@ -19,6 +20,7 @@
 #include "app/memory.h"
 #include "app/open_files.h"
 #include "base/digest.h"
+#include "config/print.h"
 #include "runtime/outbox.h"
 #include "runtime/work_loop.h"
 #include "server/http_server.h"
@@ -305,7 +307,8 @@ class Service {
         };
         effects.count = [this](const std::vector<std::size_t>& kinds) { metrics_.count(kinds); };
         companions_.set_effects(std::move(effects));
-        companions_.set_webhooks(endpoints_of(options_.config));
+        companions_.set_webhooks(endpoints_of(options_.config),
+                                 options_.config.limits.webhook_payload_bytes);
         companions_.set_wake_interrupted(options_.config.recovery.resume !=
                                          RecoveryConfig::Resume::off);
         driver_.set_companions(companions_);
@@ -367,6 +370,20 @@ class Service {
         registry_.replace(*catalogue);
         env_.log.info("config.reloaded",
                       {{"agents", catalogue->agents.size()}, {"tools", catalogue->tools.size()}});
+        const std::string left = needs_restart(changed_keys(options_.config, *config));
+        if (!left.empty()) env_.log.warn("config.needs_restart", {{"keys", left}});
+    }
+
+    static std::string needs_restart(const std::vector<std::string>& keys) {
+        static const std::set<std::string, std::less<>> taken_over = {
+            "agents", "tools", "limits.call_timeout", "server.tls_cert", "server.tls_key"};
+        std::string left;
+        for (const std::string& key : keys) {
+            const bool of_models = key.starts_with("anthropic.") || key.starts_with("openai.");
+            if (of_models || taken_over.contains(key)) continue;
+            left += (left.empty() ? "" : ", ") + key;
+        }
+        return left;
     }
 
     Task<void> shut_down() {

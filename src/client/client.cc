@@ -249,7 +249,8 @@ Result<Answer<Moved>> Client::decide(const std::string& pending_id, const Decisi
 Result<Answer<TokenView>> Client::create_token(const std::string& name, const std::string& scope,
                                                const std::vector<std::string>& tasks) {
     Fields body;
-    body.text("name", name).text_if("scope", scope).raw("tasks", to_json(tasks));
+    body.text("name", name).text_if("scope", scope);
+    if (!tasks.empty()) body.raw("tasks", to_json(tasks));
     return ask_for<TokenView>("POST", "/v1/tokens", body.done());
 }
 

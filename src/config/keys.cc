@@ -145,7 +145,7 @@ const SectionTable<LimitsConfig>& table_of() {
             key<BytesForm>("webhook_answer_bytes", &S::webhook_answer_bytes,
                            "Of a webhook's answer that are read."),
             key<BytesForm>("webhook_payload_bytes", &S::webhook_payload_bytes,
-                           "A webhook's body; what is larger is left out of it."),
+                           "A webhook's `data`; of more, only the ids and `seq` are sent."),
             key<DurationForm>("shutdown_time", &S::shutdown_time,
                               "For work in flight when the server is told to stop."))};
     return table;

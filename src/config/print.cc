@@ -1,5 +1,6 @@
 #include "config/print.h"
 
+#include <map>
 #include <string_view>
 
 #include "config/keys.h"
@@ -61,6 +62,25 @@ void print_reference(std::string& out, std::string_view open, std::string_view c
     }
 }
 
+// The same keys for any configuration.
+std::map<std::string, std::string> values_of(const Config& config) {
+    std::map<std::string, std::string> values;
+    visit_sections(config, [&]<class Section>(const Section& section) {
+        for (const Key<Section>& key : table_of<Section>().keys) {
+            const std::string name = std::string(table_of<Section>().name) + '.';
+            values[name + std::string(key.name)] = key.print(section).value_or("");
+        }
+    });
+    visit_lists(config, [&]<class Section>(const std::vector<Section>& items) {
+        std::string& text = values[std::string(table_of<Section>().name)];
+        for (const Section& item : items) {
+            text += '\n';
+            print_keys(text, item, {}, {});
+        }
+    });
+    return values;
+}
+
 }  // namespace
 
 std::string print_config(const Config& config, const ConfigOrigins& origins) {
@@ -78,6 +98,16 @@ std::string print_config(const Config& config, const ConfigOrigins& origins) {
         }
     });
     return out;
+}
+
+std::vector<std::string> changed_keys(const Config& was, const Config& now) {
+    const std::map<std::string, std::string> before = values_of(was);
+    std::vector<std::string> changed;
+    for (const auto& [key, value] : values_of(now)) {
+        const auto old = before.find(key);
+        if (old == before.end() || old->second != value) changed.push_back(key);
+    }
+    return changed;
 }
 
 std::string print_config_reference() {

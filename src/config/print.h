@@ -3,6 +3,7 @@
 // The configuration as text: the one in effect, and what can be set at all.
 
 #include <string>
+#include <vector>
 
 #include "config/config.h"
 #include "config/place.h"
@@ -13,6 +14,9 @@ namespace rouse {
 // is no default has a comment that says where it came from. Of secrets only the names of their
 // variables are printed.
 std::string print_config(const Config& config, const ConfigOrigins& origins);
+
+// What is set otherwise in one of them: keys such as server.listen, and lists such as webhooks.
+std::vector<std::string> changed_keys(const Config& was, const Config& now);
 
 // The tables of docs/configuration.md, as Markdown.
 std::string print_config_reference();

@@ -304,6 +304,21 @@ RC_GTEST_PROP(ReportTest, SurvivesAnyDamage, ()) {
         RC_ASSERT((static_cast<unsigned char>(c) >= 0x20 && c != 0x7F) || c == '\n');
 }
 
+TEST(ChangedKeysTest, AreThoseWithAnotherValue) {
+    Config was;
+    was.tools.push_back({});
+    EXPECT_EQ(changed_keys(was, was), std::vector<std::string>());
+    Config now = was;
+    now.server.public_url = "https://rouse.example";
+    now.limits.concurrent_runs = 1;
+    now.tools.front().name = "other";
+    now.webhooks.push_back({});
+    const std::vector<std::string> changed = {"limits.concurrent_runs", "server.public_url",
+                                              "tools", "webhooks"};
+    EXPECT_EQ(changed_keys(was, now), changed);
+    EXPECT_EQ(changed_keys(now, was), changed);
+}
+
 // ---- docs/configuration.md ------------------------------------------------------------------
 
 std::string document() {

@@ -251,18 +251,19 @@ Task<bool> RunDriver::after_failure(std::shared_ptr<DurableSession> session, Run
     const auto stored = parts_.store->load(id);
     const bool is_open = stored && (*stored)->run_is_open() && (*stored)->run->run_id == run &&
                          !(*stored)->is_parked();
-    const bool put_off =
-        is_open && error.kind != ErrorKind::cancelled && (health.full || is_passing(error));
-    parts_.env.log.info(put_off ? "run.put_off" : "run.failed", {{"session", id.text()},
-                                                                 {"run", run.text()},
-                                                                 {"reason", error.reason},
-                                                                 {"error", error.message}});
+    const bool stopped = error.kind == ErrorKind::cancelled;
+    const bool put_off = is_open && !stopped && (health.full || is_passing(error));
+    const std::string_view event = put_off ? "run.put_off" : stopped ? "run.stopped" : "run.failed";
+    parts_.env.log.info(event, {{"session", id.text()},
+                                {"run", run.text()},
+                                {"reason", error.reason},
+                                {"error", error.message}});
     if (put_off) {
         cache_.erase(id);
         drive_later(id);
         co_return false;
     }
-    if (error.kind == ErrorKind::cancelled) {
+    if (stopped) {
         cache_.erase(id);
         tell(id, run);
         co_return !closing_;

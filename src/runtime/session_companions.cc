@@ -247,7 +247,10 @@ void SessionCompanions::queue_webhook(Work& work, const SessionState& of,
     webhook.session_id = of.id;
     std::string data = "{\"session_id\":" + to_json_string(of.id.text());
     data += ",\"task_id\":" + to_json_string(of.task_id);
-    data += ",\"seq\":" + std::to_string(of.last_seq) + extra + "}";
+    data += ",\"seq\":" + std::to_string(of.last_seq);
+    // Who wants to know more can ask.
+    if (data.size() + extra.size() < webhook_bytes_) data += extra;
+    data += "}";
     webhook.queued_at = env_.clock.now();
     webhook.data = RawJson::trusted(std::move(data));
     SystemLog::add(work.commit, to_record(webhook));

@@ -61,7 +61,11 @@ class SessionCompanions final : public Companions {
           boot_(std::move(boot)) {}
 
     void set_effects(CommitEffects effects) { effects_ = std::move(effects); }
-    void set_webhooks(std::vector<WebhookEndpoint> webhooks) { webhooks_ = std::move(webhooks); }
+    // Each is sent at most so much about a session.
+    void set_webhooks(std::vector<WebhookEndpoint> webhooks, std::size_t most_bytes) {
+        webhooks_ = std::move(webhooks);
+        webhook_bytes_ = most_bytes;
+    }
     // Whether mail lets an interrupted session go on.
     void set_wake_interrupted(bool wakes) { wake_interrupted_ = wakes; }
 
@@ -137,6 +141,7 @@ class SessionCompanions final : public Companions {
     BootId boot_;
     CommitEffects effects_;
     std::vector<WebhookEndpoint> webhooks_;
+    std::size_t webhook_bytes_ = 0;
     bool wake_interrupted_ = true;
 };
 

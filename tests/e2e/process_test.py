@@ -161,6 +161,13 @@ class Reloading(kit.Case):
         self.assertEqual(self.agents(), {"helper"})
         self.assertEqual(self.client.post("/v1/sessions", {"agent": "second"}).status, 400)
 
+    def test_what_needs_a_restart_is_named(self):
+        self.reload(setup(agents=("other",), limits={"concurrent_runs": 7}, retention={"finished_after": "30d"}))
+        left = kit.wait_until(lambda: self.server.events("config.needs_restart"), "a word about the rest")[-1]
+        self.assertEqual(left["keys"], "limits.concurrent_runs, retention.finished_after")
+        self.reload(setup())
+        self.assertEqual(len(self.server.events("config.needs_restart")), 1)
+
     def test_a_mistake_leaves_everything_as_it_was(self):
         waiting = self.client.start("go")
         for text in ("[[agents]\n", '[server]\nlistn = "x"\n',

@@ -151,6 +151,20 @@ class Delivering(WebhookCase):
         self.wait_for("pending.expired", session["id"], patience=1)
 
 
+class Short(WebhookCase):
+    @classmethod
+    def make_setup(cls, **sections):
+        return super().make_setup(limits={"webhook_payload_bytes": 130}, **sections)
+
+    def test_what_is_too_long_is_left_out(self):
+        session = self.client.start("go")
+        waiting = self.wait_for("session.waiting", session["id"])[0].json["data"]
+        self.assertEqual(set(waiting), {"session_id", "task_id", "seq"})
+        created = self.wait_for("pending.created", session["id"])[0].json["data"]
+        self.assertEqual(created.get("tool", "job"), "job")
+        self.finish(session)
+
+
 class Failing(WebhookCase):
     def test_a_refused_one_is_tried_again_and_holds_nothing_back(self):
         # api 5: retried on its own; the norm's second attempt comes after 5 s
