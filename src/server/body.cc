@@ -4,6 +4,23 @@
 #include <charconv>
 
 namespace rouse::server {
+namespace {
+
+// No model takes a conversation with such a block in it, neither now nor in a later turn.
+std::optional<std::string> what_is_wrong_with(const Content& blocks) {
+    for (const Block& block : blocks) {
+        if (block.get_if<ToolUseBlock>() != nullptr || block.get_if<ToolResultBlock>() != nullptr) {
+            return "must not hold tool calls or results";
+        }
+        const auto* image = block.get_if<ImageBlock>();
+        if (image != nullptr && !image->source.text().starts_with('{')) {
+            return "has an image whose source is no object";
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
 
 Problem invalid_request(std::string detail, std::string field) {
     Problem problem{400, "invalid_request", "Invalid request", std::move(detail)};
@@ -142,12 +159,7 @@ Content Body::content(std::string_view name) {
         complain(name, "must be a string or a list of content blocks");
         return {};
     }
-    for (const Block& block : blocks) {
-        if (block.get_if<ToolUseBlock>() == nullptr && block.get_if<ToolResultBlock>() == nullptr) {
-            continue;
-        }
-        complain(name, "must not hold tool calls or results: those come by /resume");
-    }
+    if (const auto wrong = what_is_wrong_with(blocks)) complain(name, *wrong);
     return blocks;
 }
 
@@ -174,9 +186,12 @@ std::optional<ToolResult> read_tool_result(std::string_view text, std::string at
         }
     } else {
         result.content = body.any("content");
-        const char first = result.content.absent() ? '\0' : result.content.text().front();
-        if (first != '"' && first != '[') {
+        const bool is_text = !result.content.absent() && result.content.text().front() == '"';
+        Content blocks;
+        if (!is_text && (result.content.absent() || !codec::read(result.content.text(), blocks))) {
             body.complain("content", "must be a string or a list of content blocks");
+        } else if (const auto wrong = what_is_wrong_with(blocks)) {
+            body.complain("content", *wrong);
         }
         result.is_error = body.flag("is_error").value_or(false);
         result.display = body.text_or_empty("display");

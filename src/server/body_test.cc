@@ -48,6 +48,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadBody{"TwiceInside", R"({"a":"","result":{"content":"","content":"x"}})",
                 "/result/content"},
         BadBody{"Inside", R"({"a":"","result":{"title":"","output":1}})", "/result/output"},
+        BadBody{"NoBlock", R"({"a":"","result":{"content":[1]}})", "/result/content"},
+        BadBody{"NoType", R"({"a":"","result":{"content":[{"text":""}]}})", "/result/content"},
+        BadBody{"NoText", R"({"a":"","result":{"content":[{"type":"text"}]}})", "/result/content"},
+        BadBody{"NoSource", R"({"a":"","result":{"content":[{"type":"image","source":1}]}})",
+                "/result/content"},
+        BadBody{
+            "ToolUse",
+            R"({"a":"","result":{"content":[{"type":"tool_use","id":"","name":"","input":{}}]}})",
+            "/result/content"},
         BadBody{"UnknownInside", R"({"a":"","result":{"content":"","x":1}})", "/result/x"}),
     [](const auto& test) { return test.param.name; });
 
