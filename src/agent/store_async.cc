@@ -20,106 +20,21 @@ namespace rouse {
 
 namespace asio = boost::asio;
 
-namespace {
-
-// What the store has answered and a loop has not taken yet. A whole group of commits ends at once:
-// the first of them calls the loop, the others find it called.
-class CommitAnswers final : public asio::execution_context::service {
- public:
-    using key_type = CommitAnswers;
-    static asio::execution_context::id id;
-    explicit CommitAnswers(asio::execution_context& loop) : service(loop) {}
-
-    void shutdown() noexcept override { box_->close(); }
-
-    class Box : public std::enable_shared_from_this<Box> {
-     public:
-        struct Answer {
-            asio::any_io_executor executor;
-            Store::CommitDone go_on;
-            Result<Committed> result;
-        };
-
-        // By the store's thread, which lets go of the loop's executor before it lets the loop take.
-        void put(Answer answer) {
-            const std::lock_guard calling(calling_);
-            asio::any_io_executor executor;
-            {
-                const std::lock_guard lock(mutex_);
-                if (closed_) return;
-                executor = answer.executor;
-                ready_.push_back(std::move(answer));
-                if (std::exchange(called_, true)) return;
-            }
-            asio::post(executor, [box = shared_from_this()] { box->take(); });
-        }
-
-        void close() noexcept {
-            std::vector<Answer> dropped;
-            const std::lock_guard lock(mutex_);
-            closed_ = true;
-            dropped.swap(ready_);
-        }
-
-     private:
-        // By the loop, which may end its work with this and be gone. So it goes on only once the
-        // store's thread has let go of everything that belongs to the loop.
-        void take() {
-            std::vector<Answer> taken;
-            {
-                const std::lock_guard calling(calling_);
-                const std::lock_guard lock(mutex_);
-                taken.swap(ready_);
-                called_ = false;
-            }
-            for (Answer& answer : taken) {
-                const asio::any_io_executor executor = std::move(answer.executor);
-                auto go_on = [go_on = std::move(answer.go_on),
-                              result = std::move(answer.result)]() mutable {
-                    go_on(std::move(result));
-                };
-                // At once, if it belongs to the loop itself: behind what stands in line there it
-                // would wait once more. A strand may have another thread to go on with.
-                const bool is_own = executor.target<asio::io_context::executor_type>() != nullptr;
-                if (is_own) {
-                    asio::dispatch(executor, std::move(go_on));
-                } else {
-                    asio::post(executor, std::move(go_on));
-                }
-            }
-        }
-
-        std::mutex calling_;
-        std::mutex mutex_;  // for the three below
-        std::vector<Answer> ready_;
-        bool called_ = false;
-        bool closed_ = false;
-    };
-    std::shared_ptr<Box> box() const { return box_; }
-
- private:
-    std::shared_ptr<Box> box_ = std::make_shared<Box>();
-};
-
-asio::execution_context::id CommitAnswers::id;
-
-}  // namespace
-
-// What the store calls. Should the loop be gone by then, those that wait go too: they hold what
-// they wait for.
+// What the store calls. It may also be dropped, by a store that closes.
 class CommitUnderWay::Ending {
  public:
-    explicit Ending(std::shared_ptr<CommitUnderWay> commit) : commit_(std::move(commit)) {}
+    Ending(std::shared_ptr<CommitUnderWay> commit, std::shared_ptr<Box> box)
+        : commit_(std::move(commit)), box_(std::move(box)) {}
     Ending(Ending&&) = default;
     Ending(const Ending&) = delete;
     Ending& operator=(const Ending&) = delete;
     Ending& operator=(Ending&&) = delete;
-    ~Ending() {
-        if (commit_) std::exchange(commit_->waiters_, {}).clear();
-    }
+    ~Ending();
 
-    const asio::any_io_executor& executor() const { return commit_->on_; }
-    void refuse() { commit_->refused_ = true; }
+    CommitUnderWay& commit() const { return *commit_; }
+    // By the store's thread.
+    static void answer(Ending ending, Result<Committed> result);
+    // By the loop.
     void operator()(Result<Committed> result) {
         const std::shared_ptr<CommitUnderWay> commit = std::move(commit_);
         commit->end(std::move(result));
@@ -127,7 +42,131 @@ class CommitUnderWay::Ending {
 
  private:
     std::shared_ptr<CommitUnderWay> commit_;
+    std::shared_ptr<Box> box_;
 };
+
+// The commits of a loop that are on their way, and those that the store has answered and the loop
+// has not taken yet. A whole group of commits ends at once: the first of them calls the loop, the
+// others find it called.
+class CommitUnderWay::Box : public std::enable_shared_from_this<Box> {
+ public:
+    void add(CommitUnderWay& commit) {
+        const std::lock_guard lock(mutex_);
+        commit.place_ = under_way_.size();
+        under_way_.push_back(&commit);
+    }
+
+    void forget(CommitUnderWay& commit) {
+        const std::lock_guard lock(mutex_);
+        leave(commit);
+    }
+
+    // By the store's thread, which lets go of the loop's executor before it lets the loop take.
+    void put(Ending ending, Result<Committed> result) {
+        const std::lock_guard calling(calling_);
+        asio::any_io_executor executor;
+        {
+            const std::lock_guard lock(mutex_);
+            if (closed_) return;
+            leave(ending.commit());
+            executor = ending.commit().on_;
+            ready_.push_back({executor, std::move(ending), std::move(result)});
+            if (std::exchange(called_, true)) return;
+        }
+        asio::post(executor, [box = shared_from_this()] { box->take(); });
+    }
+
+    // The loop goes, and with it whoever waits: they belong to it, whatever the store still has.
+    void close() noexcept {
+        std::vector<Answer> answered;
+        std::vector<Waiter> left;
+        std::vector<asio::any_io_executor> executors;
+        const std::lock_guard lock(mutex_);
+        closed_ = true;
+        answered.swap(ready_);
+        for (CommitUnderWay* commit : std::exchange(under_way_, {})) {
+            commit->place_.reset();
+            std::ranges::move(std::exchange(commit->waiters_, {}), std::back_inserter(left));
+            executors.push_back(std::exchange(commit->on_, {}));
+        }
+    }
+
+ private:
+    struct Answer {
+        asio::any_io_executor executor;
+        Ending go_on;
+        Result<Committed> result;
+    };
+
+    void leave(CommitUnderWay& commit) {
+        if (!commit.place_) return;
+        under_way_.back()->place_ = commit.place_;
+        std::swap(under_way_[*commit.place_], under_way_.back());
+        under_way_.pop_back();
+        commit.place_.reset();
+    }
+
+    // By the loop, which may end its work with this and be gone. So it goes on only once the
+    // store's thread has let go of everything that belongs to the loop.
+    void take() {
+        std::vector<Answer> taken;
+        {
+            const std::lock_guard calling(calling_);
+            const std::lock_guard lock(mutex_);
+            taken.swap(ready_);
+            called_ = false;
+        }
+        for (Answer& answer : taken) {
+            const asio::any_io_executor executor = std::move(answer.executor);
+            auto go_on = [go_on = std::move(answer.go_on),
+                          result = std::move(answer.result)]() mutable {
+                go_on(std::move(result));
+            };
+            // At once, if it belongs to the loop itself: behind what stands in line there it would
+            // wait once more. A strand may have another thread to go on with.
+            const bool is_own = executor.target<asio::io_context::executor_type>() != nullptr;
+            if (is_own) {
+                asio::dispatch(executor, std::move(go_on));
+            } else {
+                asio::post(executor, std::move(go_on));
+            }
+        }
+    }
+
+    std::mutex calling_;
+    std::mutex mutex_;  // for all below, and the place_ of the commits
+    std::vector<CommitUnderWay*> under_way_;
+    std::vector<Answer> ready_;
+    bool called_ = false;
+    bool closed_ = false;
+};
+
+// The box of each loop.
+class CommitUnderWay::Boxes final : public asio::execution_context::service {
+ public:
+    using key_type = Boxes;
+    static asio::execution_context::id id;
+    explicit Boxes(asio::execution_context& loop) : service(loop) {}
+    void shutdown() noexcept override { box_->close(); }
+    const std::shared_ptr<Box>& box() const { return box_; }
+
+ private:
+    std::shared_ptr<Box> box_ = std::make_shared<Box>();
+};
+
+asio::execution_context::id CommitUnderWay::Boxes::id;
+
+CommitUnderWay::Ending::~Ending() {
+    if (!commit_) return;
+    box_->forget(*commit_);
+    std::exchange(commit_->waiters_, {}).clear();
+}
+
+void CommitUnderWay::Ending::answer(Ending ending, Result<Committed> result) {
+    if (!result) ending.commit_->refused_ = true;
+    const std::shared_ptr<Box> box = ending.box_;
+    box->put(std::move(ending), std::move(result));
+}
 
 void CommitUnderWay::end(Result<Committed> result) {
     result_ = std::move(result);
@@ -161,13 +200,12 @@ void CommitUnderWay::when_durable(std::function<void()> follow) {
 
 void CommitUnderWay::begin(Store& store, Commit commit, std::shared_ptr<CommitUnderWay> self) {
     asio::execution_context& loop = asio::query(self->on_, asio::execution::context);
-    const std::shared_ptr<CommitAnswers::Box> box = asio::use_service<CommitAnswers>(loop).box();
-    Ending ending(std::move(self));
-    store.commit(std::move(commit),
-                 [ending = std::move(ending), box](Result<Committed> result) mutable {
-                     if (!result) ending.refuse();
-                     box->put({ending.executor(), std::move(ending), std::move(result)});
-                 });
+    std::shared_ptr<Box> box = asio::use_service<Boxes>(loop).box();
+    box->add(*self);
+    Ending ending(std::move(self), std::move(box));
+    store.commit(std::move(commit), [ending = std::move(ending)](Result<Committed> result) mutable {
+        Ending::answer(std::move(ending), std::move(result));
+    });
 }
 
 std::shared_ptr<CommitUnderWay> start_commit(Store& store, Commit commit,

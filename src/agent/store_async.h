@@ -36,6 +36,8 @@ class CommitUnderWay {
                                                         const boost::asio::any_io_executor&);
     friend Task<Result<Committed>> commit_async(Store&, Commit);
     class Ending;
+    class Box;
+    class Boxes;
     static void begin(Store& store, Commit commit, std::shared_ptr<CommitUnderWay> self);
     void end(Result<Committed> result);
     template <class Handler>
@@ -50,10 +52,11 @@ class CommitUnderWay {
         boost::asio::any_io_executor executor;
         Store::CommitDone go_on;
     };
-    const boost::asio::any_io_executor on_;
+    boost::asio::any_io_executor on_;  // empty once its loop is gone
     std::atomic<bool> refused_ = false;
     std::optional<Result<Committed>> result_;
     std::vector<Waiter> waiters_;
+    std::optional<std::size_t> place_;  // in the box of its loop, while it is on its way
 };
 
 std::shared_ptr<CommitUnderWay> start_commit(Store& store, Commit commit,
