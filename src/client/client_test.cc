@@ -99,7 +99,7 @@ TEST_F(ClientTest, WithoutAServerTheMessageSaysHowToStartOne) {
     ServerAddress nobody;
     nobody.url = "http://127.0.0.1:1";
     Client client({nobody, -1});
-    const Result<Answer<TokenList>> tokens = client.tokens();
+    const Result<Answer<TokenList>> tokens = client.tokens({});
     ASSERT_FALSE(tokens);
     EXPECT_EQ(tokens.error().reason, "connect_failed");
     EXPECT_NE(tokens.error().message.find("rouse serve"), std::string::npos);
