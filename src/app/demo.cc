@@ -228,7 +228,7 @@ class Demo final {
         if (!report->clean()) return unexpected("the directory is not clean");
         story_.result(cli::summary_of(*report));
         story_.result("(" + std::to_string(report->records - records_) +
-                      " of the records are the server's own: when it started, when it stopped)");
+                      " of the records are the server's own, such as when it started)");
         return {};
     }
 
@@ -265,8 +265,8 @@ int run_demo(Env env, const std::string& named) {
     const Result<std::string> directory = make_directory(named);
     Result<void> played;
     if (directory) {
-        std::cout << "An agent waits for a deploy while its server is killed. All of it is real: "
-                     "the processes,\nthe HTTP, and the files in "
+        std::cout << "An agent waits for a deploy while its server is killed. All of it is real:\n"
+                     "the processes, the HTTP, and the files in "
                   << *directory << ".\n";
         played = Demo(env, *directory, signals.descriptor()).run();
         std::error_code ignored;

@@ -114,8 +114,8 @@ cli::Command add_serve(CLI::App& program, Env env) {
     CLI::App* command = program.add_subcommand("serve", "Run the server");
     command->footer(
         "Examples:\n"
-        "  rouse serve                            the demo agent, data in ~/.local/share/rouse\n"
-        "  rouse serve --config rouse.toml        agents and tools of your own\n"
+        "  rouse serve                        demo agent, data in ~/.local/share/rouse\n"
+        "  rouse serve --config rouse.toml    agents and tools of your own\n"
         "  rouse serve --data ./data --listen 127.0.0.1:0");
     auto flags = std::make_shared<ConfigFlags>();
     auto insecure = std::make_shared<bool>(false);

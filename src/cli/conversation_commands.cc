@@ -263,9 +263,10 @@ void add_run(CLI::App& program, ServerCommands& commands) {
          "  rouse run \"Deploy main\"\n  rouse run \"And the docs?\" --session 01M7HQKV\n"
          "  rouse run --agent reviewer - < change.diff > review.txt\n"
          "  rouse run --model anthropic:claude-sonnet-4-5 \"What is new?\"\n\n"
-         "Questions and approvals are asked at the terminal. When the session waits for something\n"
-         "else, or nobody sits at the terminal, it says what for and how to resume, and ends with\n"
-         "0. A run that fails ends with 1. Ctrl-C leaves the session, which goes on by itself.\n"},
+         "Questions and approvals are asked at the terminal. When the session waits for\n"
+         "something else, or nobody sits at the terminal, it says what for and how to\n"
+         "resume, and ends with 0. A run that fails ends with 1. Ctrl-C leaves the\n"
+         "session, which goes on by itself.\n"},
         with(options, run_prompt), ServerCommands::Interrupts::reach_the_command);
     command.add_option("prompt", options->prompt, "what to say; - reads standard input")
         ->required();

@@ -38,12 +38,12 @@ Result<int> list(Context& context, const Options& options) {
     const auto calls = context.client.calls(session, options.status, options.page);
     if (!calls) return calls.error();
     if (context.json()) return context.print_json(calls->json);
-    Table table({"PENDING", "SESSION", "TOOL", "STATUS", "FOR", "AGE", "EXPIRES", "PROMPT"});
+    Table table({"PENDING", "TOOL", "STATUS", "FOR", "AGE", "EXPIRES", "SESSION", "PROMPT"});
     for (const client::CallView& call : calls->value.pending) {
-        table.add({short_call_id(call.id), call.session_id.text(), call.tool,
-                   Cell(call.status, colour_of_status(call.status)), call.waits_for,
-                   to_age(context.now() - from_epoch_ms(call.time.created)),
-                   to_deadline(expiry_of(call), context.now()), call.prompt});
+        table.add(
+            {short_call_id(call.id), call.tool, Cell(call.status, colour_of_status(call.status)),
+             call.waits_for, to_age(context.now() - from_epoch_ms(call.time.created)),
+             to_deadline(expiry_of(call), context.now()), call.session_id.text(), call.prompt});
     }
     if (table.empty()) {
         std::cout << "no pending calls\n";

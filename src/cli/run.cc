@@ -22,6 +22,7 @@ Command add_version(CLI::App& program, Env /*env*/) {
 int run(int argc, char** argv, Env env, const std::vector<AddCommand>& more) {
     CLI::App program("Rouse: agent sessions that outlive the process that runs them", "rouse");
     program.require_subcommand(1);
+    wrap_help(program);
     program.set_version_flag("--version", "rouse " ROUSE_VERSION, "Print the version");
     program.footer(
         "Examples:\n"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
+#include <sstream>
 
 #include "base/nearest.h"
 #include "cli/text.h"
@@ -74,7 +76,47 @@ std::string unexpected(const CLI::App& app, const std::vector<std::string>& word
            "' is one word too many; text of several words stands in quotes";
 }
 
+// CLI11 does not break lines.
+class WrappedHelp final : public CLI::Formatter {
+ public:
+    std::string make_option_desc(const CLI::Option* option) const override {
+        return wrapped(CLI::Formatter::make_option_desc(option));
+    }
+    std::string make_subcommand(const CLI::App* command) const override {
+        std::ostringstream out;
+        CLI::detail::format_help(out, command->get_name(), wrapped(command->get_description()),
+                                 get_column_width());
+        return out.str();
+    }
+
+ private:
+    std::string wrapped(const std::string& text) const {
+        constexpr std::size_t kColumns = 80;
+        const std::size_t width = kColumns - get_column_width();
+        std::istringstream words(text);
+        std::string out;
+        std::size_t used = 0;
+        for (std::string word; words >> word;) {
+            const std::size_t columns = columns_of(word);
+            if (used > 0 && used + 1 + columns > width) {
+                out += '\n';
+                used = 0;
+            } else if (used > 0) {
+                out += ' ';
+                ++used;
+            }
+            out += word;
+            used += columns;
+        }
+        return out;
+    }
+};
+
 }  // namespace
+
+void wrap_help(CLI::App& program) {
+    program.formatter(std::make_shared<WrappedHelp>());
+}
 
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
     const auto check = [least, most](const std::string& text) {

@@ -289,6 +289,16 @@ class CommandLine(kit.Case):
         self.assertEqual((done.returncode, done.stdout), (2, ""), done)
         self.assertIn(part, done.stderr)
 
+    def test_help_fits_a_terminal(self):
+        shown = {(): self.rouse("--help").stdout}
+        for group in ("sessions", "pending", "token", "config"):
+            shown[group] = self.rouse(group, "--help").stdout
+        for words in ("run", "resume", "waits", "send", "serve", "backup", "import", "demo", "sessions log", "pending fail"):
+            shown[words] = self.rouse(*words.split(), "--help").stdout
+        for words, text in shown.items():
+            self.assertEqual([line for line in text.splitlines() if len(line) > 80], [], words)
+            self.assertIn("Examples:", text)
+
     def test_the_version(self):
         self.assertRegex(self.rouse("--version").stdout, r"^rouse \d+\.\d+\.\d+\n$")
         self.assertEqual(self.rouse("--version").stdout, self.rouse("version").stdout)
