@@ -30,6 +30,17 @@ const CallId* settled_call(const RecordBody& body) {
     return nullptr;
 }
 
+// Line breaks are no escapes: a result may hold a backslash and an n.
+std::string in_one_line(std::string_view text) {
+    std::string line;
+    for (std::size_t at = 0; at <= text.size();) {
+        const std::size_t end = std::min(text.find('\n', at), text.size());
+        line += (at > 0 ? " ⏎ " : "") + printable(text.substr(at, end - at));
+        at = end + 1;
+    }
+    return line;
+}
+
 std::string cancellation(const RunCancelled& cancelled) {
     return cancelled.reason == "superseded" ? "the run was superseded by another message"
                                             : "the run was cancelled";
@@ -227,7 +238,7 @@ void Follower::show_result(const CallId& call, std::string_view text, Colour col
 void Follower::note(const std::string& text, Colour colour) {
     if (output_.json) return;
     end_line();
-    std::string line = printable(text);
+    std::string line = in_one_line(text);
     if (output_.terminal.width > 0) line = cut_to(line, output_.terminal.width);
     output_.notes << coloured(line, colour, output_.terminal) << "\n" << std::flush;
 }

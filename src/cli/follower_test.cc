@@ -161,7 +161,7 @@ TEST_F(FollowerTest, CallsAreALineEachAndDoNotMixWithTheAnswer) {
     record(ToolCompleted{{"c1"}, text_result("line 1\nline 2"), {}});
     record(ToolFailed{{"c9"}, "not there", "", {}});
     EXPECT_EQ(answer_.str(), "Looking.\n");
-    EXPECT_EQ(notes_.str(), "→ look {\"at\":\"\\n\"}\n← look: line 1\\nline 2\n← c9: not there\n");
+    EXPECT_EQ(notes_.str(), "→ look {\"at\":\"\\n\"}\n← look: line 1 ⏎ line 2\n← c9: not there\n");
 }
 
 TEST_F(FollowerTest, NothingThatIsSaidControlsTheTerminal) {

@@ -268,6 +268,7 @@ class CommandLine(kit.Case):
         done = self.rouse("resume", session, "--result", f"call_j={text}")
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual(done.stdout, text + "\n")
+        self.assertEqual(done.stderr, "← job: one ⏎ two \\n three\\ttabs\n")
 
     def test_a_session_is_written_to_without_its_task(self):
         self.client.post("/v1/tasks", {"id": "web", "title": "Web"})
