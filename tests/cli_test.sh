@@ -106,7 +106,7 @@ for words in run resume continue cancel explain waits sessions "sessions ls" "se
     expect 0 "^Examples:" rouse $words --help
 done
 expect 2 "required" rouse sessions show
-expect 2 "not expected" rouse sessions frobnicate
+expect 2 "there are: ls, show" rouse sessions frobnicate
 expect 2 "not the URL" rouse sessions --url ftp://example.com
 expect 2 "not a session's id" rouse sessions show ../../token
 expect 2 "CALL=TEXT" rouse resume $s --result "done"

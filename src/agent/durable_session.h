@@ -67,6 +67,9 @@ class DurableSession final : public Session {
     Task<Result<void>> context_repaired(std::vector<std::string> changes) override;
     std::optional<Paid> paid() const override;
     MessageId latest_step() const override;
+    // The id that what the model is saying will have once it is recorded; another one when it is
+    // asked again.
+    const MessageId& coming_step();
     Task<Result<Suspension>> wait_for_input(InputWait wait) override;
     bool waits_for_input() const override;
     Task<Result<void>> reach_disk() override;
@@ -134,6 +137,7 @@ class DurableSession final : public Session {
     std::optional<Error> lost_;              // why that did not arrive, until the log is read again
     boost::asio::any_io_executor loop_;      // on which turns end ahead; empty: they do not
     RunId run_;                              // that the turn in progress is
+    std::optional<MessageId> coming_step_;
     bool writing_ = false;
     std::vector<boost::asio::steady_timer*> writers_;  // that wait for their turn
 

@@ -230,7 +230,8 @@ Task<Result<void>> DurableSession::begin_turn(std::vector<Message> input) {
 
 Task<Result<void>> DurableSession::add_assistant(AssistantStep step) {
     MessageAssistant record;
-    record.message_id = ids_.make<MessageId>();
+    record.message_id = coming_step();
+    coming_step_.reset();
     record.run_id = run_;
     record.content = std::move(step.message.content);
     record.model = std::move(step.model);
@@ -238,6 +239,11 @@ Task<Result<void>> DurableSession::add_assistant(AssistantStep step) {
     record.usage = step.usage;
     keep(std::move(record));
     co_return Result<void>();
+}
+
+const MessageId& DurableSession::coming_step() {
+    if (!coming_step_) coming_step_ = ids_.make<MessageId>();
+    return *coming_step_;
 }
 
 Task<Result<void>> DurableSession::add_user(Message message) {
@@ -516,6 +522,7 @@ Task<Result<void>> DurableSession::accept_answers(Answers answers) {
 }
 
 Task<Result<void>> DurableSession::model_retrying(RetryStep step) {
+    coming_step_.reset();
     RunRetrying record;
     record.run_id = run_;
     record.attempt = step.attempt;
@@ -556,6 +563,7 @@ Task<Result<Suspension>> DurableSession::wait_for_input(InputWait wait) {
 }
 
 Task<Result<void>> DurableSession::turn_failed(Error error) {
+    coming_step_.reset();
     (void)co_await until_it_arrives();
     if (stale_) {
         if (Result<void> read = reload(); !read) co_return read;

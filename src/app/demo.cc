@@ -94,7 +94,7 @@ class Demo final {
 
     Result<void> open_server() {
         story_.command("rouse serve --data " + cli::shell_word(directory_) +
-                       " --listen 127.0.0.1:0");
+                       " --listen 127.0.0.1:0 &");
         Result<std::unique_ptr<ServerProcess>> server = ServerProcess::start(directory_);
         if (!server) return server.error();
         server_ = *std::move(server);
@@ -165,7 +165,7 @@ class Demo final {
                                  ",\"result\":{\"output\":" + to_json_string(kResult) + "}}";
         for (const bool again : {false, true}) {
             if (!again) story_.command(curl("/async-tool/result", body));
-            if (again) story_.command("!!");
+            if (again) story_.command("# the same once more");
             const auto settled = client_->complete(pending_, std::string(kResult), "");
             if (!settled) return settled.error();
             if (settled->value.duplicate != again) return unexpected("the result counted wrongly");
@@ -200,11 +200,12 @@ class Demo final {
     }
 
     Result<void> show_log() {
-        story_.step("Its log has each step once; the session is computed from it.");
+        story_.step("Look at its log: each step is there once. The session is computed from it.");
         story_.command(curl("/v1/sessions/" + id_.text() + "/log"));
         const auto page = client_->log(id_, 1, 1000);
         if (!page) return page.error();
         cli::Table table;
+        records_ = page->value.items.size();
         for (const RawJson& item : page->value.items) {
             const Result<cli::RecordLine> line = cli::to_line(item.text());
             if (!line) return line.error();
@@ -217,13 +218,17 @@ class Demo final {
     Result<void> stop_and_verify() {
         story_.step("Stop the server and check every byte that it left.");
         client_.reset();
+        const pid_t pid = server_->pid();
         if (Result<void> stopped = server_->stop(); !stopped) return stopped;
+        story_.command("kill " + std::to_string(pid));
+        story_.result("it has stopped");
         story_.command("rouse verify " + cli::shell_word(directory_));
         const Result<VerifyReport> report = verify(env_, directory_, VerifyMode::look);
         if (!report) return report.error();
         if (!report->clean()) return unexpected("the directory is not clean");
-        story_.result("sessions: " + std::to_string(report->sessions) +
-                      ", records: " + std::to_string(report->records) + ", all clean");
+        story_.result(cli::summary_of(*report));
+        story_.result("(" + std::to_string(report->records - records_) +
+                      " of the records are the server's own, such as when it started)");
         return {};
     }
 
@@ -235,6 +240,7 @@ class Demo final {
     std::unique_ptr<client::Client> client_;
     SessionId id_;
     std::string pending_;
+    std::size_t records_ = 0;  // of the session
 };
 
 // Removed at the end, unless the caller named it.
@@ -259,8 +265,8 @@ int run_demo(Env env, const std::string& named) {
     const Result<std::string> directory = make_directory(named);
     Result<void> played;
     if (directory) {
-        std::cout << "An agent waits for a deploy while its server is killed. All of it is real: "
-                     "the processes,\nthe HTTP, and the files in "
+        std::cout << "An agent waits for a deploy while its server is killed. All of it is real:\n"
+                     "the processes, the HTTP, and the files in "
                   << *directory << ".\n";
         played = Demo(env, *directory, signals.descriptor()).run();
         std::error_code ignored;

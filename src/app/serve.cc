@@ -1,12 +1,15 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <sstream>
 
 #include "app/commands.h"
+#include "app/model_checks.h"
 #include "app/service.h"
 #include "config/load.h"
 #include "config/report.h"
@@ -32,13 +35,18 @@ Result<ConfigSources> sources_of(const ConfigFlags& flags) {
     ConfigSources sources;
     sources.environment = process_environment();
     if (!flags.file.empty()) {
+        std::error_code ignored;
+        const bool is_folder = std::filesystem::is_directory(flags.file, ignored);
         std::ifstream file(flags.file);
-        if (!file) {
-            return Error(ErrorKind::not_found, "no_config",
-                         "cannot read the configuration " + flags.file);
-        }
         std::ostringstream text;
-        text << file.rdbuf();
+        if (file && !is_folder && file.peek() != std::ifstream::traits_type::eof()) {
+            text << file.rdbuf();
+        }
+        if (is_folder || !text || (!file && !file.eof())) {
+            return Error(ErrorKind::not_found, "no_config",
+                         "cannot read the configuration " + flags.file +
+                             (is_folder ? ": it is a directory" : ""));
+        }
         sources.file_text = text.str();
         sources.file_name = flags.file;
     }
@@ -48,10 +56,18 @@ Result<ConfigSources> sources_of(const ConfigFlags& flags) {
     return sources;
 }
 
+// The mistakes of the models are among the others; their warnings stand apart.
+std::pair<ConfigResult, std::vector<ConfigMistake>> load_with_models(const ConfigSources& sources) {
+    ConfigResult loaded = load_config(sources);
+    ModelChecks checks = check_models(loaded, sources.environment);
+    std::ranges::move(checks.mistakes, std::back_inserter(loaded.mistakes));
+    return {std::move(loaded), std::move(checks.warnings)};
+}
+
 Result<Config> load(const ConfigFlags& flags) {
     const Result<ConfigSources> sources = sources_of(flags);
     if (!sources) return sources.error();
-    ConfigResult loaded = load_config(*sources);
+    ConfigResult loaded = load_with_models(*sources).first;
     if (loaded.ok()) return std::move(loaded.config);
     return Error(ErrorKind::invalid, "invalid_config", to_text(loaded.mistakes));
 }
@@ -68,7 +84,9 @@ void greet(const std::string& url, const std::string& token_file) {
 int serve(Env env, const ConfigFlags& flags, bool insecure) {
     Result<Config> config = load(flags);
     if (!config) {
-        std::cerr << config.error().message << "\n";
+        const bool unread = config.error().reason == "no_config";
+        std::cerr << (unread ? "rouse serve: " : "") << config.error().message
+                  << (unread ? "\n" : "");
         return cli::kUsage;
     }
     if (insecure && !config->server.listen.loopback()) {
@@ -87,7 +105,7 @@ int serve(Env env, const ConfigFlags& flags, bool insecure) {
     const Result<void> ended = run_service({env.clock, env.random, env.fs, log}, options);
     if (ended) return cli::kDone;
     std::cerr << "rouse serve: " << ended.error().message << "\n";
-    return cli::kFailed;
+    return ended.error().reason == "invalid_config" ? cli::kUsage : cli::kFailed;
 }
 
 }  // namespace
@@ -96,8 +114,8 @@ cli::Command add_serve(CLI::App& program, Env env) {
     CLI::App* command = program.add_subcommand("serve", "Run the server");
     command->footer(
         "Examples:\n"
-        "  rouse serve                            the demo agent, data in ~/.local/share/rouse\n"
-        "  rouse serve --config rouse.toml        agents and tools of your own\n"
+        "  rouse serve                        demo agent, data in ~/.local/share/rouse\n"
+        "  rouse serve --config rouse.toml    agents and tools of your own\n"
         "  rouse serve --data ./data --listen 127.0.0.1:0");
     auto flags = std::make_shared<ConfigFlags>();
     auto insecure = std::make_shared<bool>(false);
@@ -113,7 +131,13 @@ cli::Command add_config(CLI::App& program, Env /*env*/) {
     CLI::App* command = program.add_subcommand("config", "Look at the configuration");
     CLI::App* check = command->add_subcommand(
         "check", "Print the configuration in effect, or every mistake in it");
+    check->footer(
+        "Exits with 0 when the server would take it, and with 2 when it has mistakes.\n\n"
+        "Examples:\n"
+        "  rouse config check --config rouse.toml\n"
+        "  rouse config check                     without a file: the defaults");
     command->require_subcommand(1);
+    command->footer("Examples:\n  rouse config check --config rouse.toml");
     auto flags = std::make_shared<ConfigFlags>();
     add_flags(*check, *flags);
     return [check, flags]() -> int {
@@ -123,9 +147,11 @@ cli::Command add_config(CLI::App& program, Env /*env*/) {
             std::cerr << "rouse config check: " << sources.error().message << "\n";
             return cli::kUsage;
         }
-        const ConfigReport report = check_config(*sources);
-        (report.ok ? std::cout : std::cerr) << report.text;
-        return report.ok ? cli::kDone : cli::kFailed;
+        const auto [loaded, warnings] = load_with_models(*sources);
+        const ConfigReport report = report_config(*sources, loaded);
+        (report.ok ? std::cout : std::cerr) << report.text << std::flush;
+        std::cerr << to_text(warnings, "warning");
+        return report.ok ? cli::kDone : cli::kUsage;
     };
 }
 

@@ -120,9 +120,7 @@ class Service {
           companions_(env_, *store_, system_, registry_, waits_, boot_id_),
           driver_({env_, store_, boot_id_, registry_, work_.get_executor(),
                    options_.config.limits.concurrent_runs,
-                   [this](const SessionId& session, const RunId& run, std::string_view text) {
-                       hub_.on_delta(session, run, text);
-                   },
+                   [this](const RunDriver::Delta& delta) { hub_.on_delta(delta); },
                    [this] { return hub_.has_readers(); }}),
           sweeper_(env_.clock, work_.get_executor(),
                    [this](SessionId id) { return coordinator_.sweep(std::move(id)); }),

@@ -131,8 +131,9 @@ Command add_archives(CLI::App& program, Env env) {
     backing_up->add_option("directory", options->directory, "the data directory")->required();
     backing_up->add_option("file", options->file, "the archive to make")->required();
     backing_up->footer(
-        "Everything that was durable when it began is in it, except the file `token`. Restore it\n"
-        "with rouse import. Exits with 1 when a session had to be left out.\n\nExamples:\n"
+        "Everything that was durable when it began is in it, except the file `token`.\n"
+        "Restore it with rouse import. Exits with 1 when a session had to be left "
+        "out.\n\nExamples:\n"
         "  rouse backup ~/.local/share/rouse monday.rouse\n"
         "  rouse import monday.rouse restored && rouse serve --data restored");
 
@@ -141,9 +142,9 @@ Command add_archives(CLI::App& program, Env env) {
     importing->add_option("file", options->file, "what export or backup made")->required();
     importing->add_option("directory", options->directory, "made when it is not there")->required();
     importing->footer(
-        "No server may be using the directory. All is checked first, and it can be done again: a\n"
-        "session that is there already is brought forward or left as it is. What waited still\n"
-        "waits, under the same ids and tokens.\n\nExamples:\n"
+        "No server may be using the directory. All is checked first, and it can be done\n"
+        "again: a session that is there already is brought forward or left as it is. What\n"
+        "waited still waits, under the same ids and tokens.\n\nExamples:\n"
         "  rouse import monday.rouse ~/.local/share/rouse");
 
     return [=] {

@@ -12,6 +12,10 @@ namespace CLI {
 class App;
 }
 
+namespace rouse {
+struct VerifyReport;
+}
+
 namespace rouse::cli {
 
 // 0 done, 1 failed, 2 called wrongly or refused before anything happened.
@@ -26,7 +30,8 @@ Command add_pending(CLI::App& program, Env env);
 Command add_mail(CLI::App& program, Env env);  // send, inbox
 Command add_tokens(CLI::App& program, Env env);
 Command add_verify(CLI::App& program, Env env);
-Command add_archives(CLI::App& program, Env env);  // export, backup, import
+std::string summary_of(const VerifyReport& report);  // its last line
+Command add_archives(CLI::App& program, Env env);    // export, backup, import
 Command add_version(CLI::App& program, Env env);
 
 class ServerCommands;

@@ -7,7 +7,9 @@
 #include "cli/follower.h"
 #include "cli/names.h"
 #include "cli/server_commands.h"
+#include "cli/session_text.h"
 #include "cli/text.h"
+#include "cli/usage.h"
 #include "cli/waiting_text.h"
 
 namespace rouse::cli {
@@ -32,14 +34,15 @@ using MovedAnswer = Result<client::Answer<client::Moved>>;
 // A session that somebody at a terminal, or a script, goes along with.
 class Attended final {
  public:
-    Attended(Context& context, const Options& options, const client::SessionView& session)
+    // `from` is the first record that is shown.
+    Attended(Context& context, const Options& options, const client::SessionView& session, Seq from)
         : context_(context),
           options_(options),
           id_(session.id),
           prompt_(context.interrupt),
           follower_({std::cout, std::cerr, context.terminal, context.json()}),
-          events_(context.client.follow(session.id, session.last_seq + 1)) {
-        follower_.know(session.pending);
+          events_(context.client.follow(session.id, from)) {
+        follower_.begin_at(session);
     }
 
     // Does `move` once nothing that follows from it can be missed, and shows what comes of it.
@@ -47,7 +50,16 @@ class Attended final {
         if (Result<void> live = follower_.catch_up(events_); !live) return leave(live.error());
         const MovedAnswer moved = move();
         if (!moved) return moved.error();
-        return attend(moved->value.seq);
+        const client::Moved& now = moved->value;
+        if (!now.queued) {
+            follower_.follow_run(now.run_id, now.seq);
+        } else {
+            follower_.follow_next_run(now.seq);
+            if (!context_.json()) {
+                std::cerr << "the session is busy; what you say is read when that is over\n";
+            }
+        }
+        return attend(now.seq);
     }
 
     // Puts all open calls to the person first.
@@ -55,6 +67,7 @@ class Attended final {
         if (Result<void> live = follower_.catch_up(events_); !live) return leave(live.error());
         const auto behind = answer_calls(context_, session, WhichCalls::all, prompt_);
         if (!behind) return leave_waiting(behind.error());
+        if (session.run) follower_.follow_run(session.run->run_id, session.last_seq);
         return *behind ? attend(**behind) : show_wait(session);
     }
 
@@ -69,7 +82,9 @@ class Attended final {
             behind = session->value.last_seq;
             if (session->value.status != "waiting") continue;  // it went on meanwhile
             std::optional<Seq> answered;
-            if (context_.terminal.can_ask && !context_.json()) {
+            const bool is_ours =
+                session->value.run && follower_.follows(session->value.run->run_id);
+            if (is_ours && context_.terminal.can_ask && !context_.json()) {
                 const auto given =
                     answer_calls(context_, session->value, WhichCalls::for_a_person, prompt_);
                 if (!given) return leave_waiting(given.error());
@@ -86,12 +101,7 @@ class Attended final {
             return kFailed;
         }
         if (end.status == "idle") return kDone;
-        const bool wait_ended = end.status == "interrupted_waiting";
-        const std::string command = wait_ended ? "run 'PROMPT' --session " : "continue ";
-        std::cerr << id_.text()
-                  << (wait_ended ? " got no answer in time; ask it anew with: "
-                                 : " was interrupted; let it go on with: ")
-                  << context_.command_line(command + id_.text()) << "\n";
+        std::cerr << way_on(context_, id_, end.status);
         return kFailed;
     }
 
@@ -129,11 +139,14 @@ class Attended final {
 
 // Shows what comes of it, or with --detach only that it was begun.
 Result<int> move_on(Context& context, const Options& options, const client::SessionView& session,
-                    const std::function<MovedAnswer()>& move) {
-    if (!options.detach) return Attended(context, options, session).run(move);
+                    Seq from, const std::function<MovedAnswer()>& move) {
+    if (!options.detach) return Attended(context, options, session, from).run(move);
     const MovedAnswer moved = move();
     if (!moved) return moved.error();
-    if (context.json()) return context.print_json(moved->json);
+    if (context.json()) {
+        return context.print_json("{\"session_id\":" + to_json_string(session.id.text()) + "," +
+                                  moved->json.substr(moved->json.find('{') + 1));
+    }
     std::cout << session.id.text() << "\n";
     return kDone;
 }
@@ -172,8 +185,17 @@ Result<int> run_prompt(Context& context, const Options& options) {
     const auto session = open_session(context, options, prompt);
     if (!session) return session.error();
     const SessionId id = session->value.id;
-    return move_on(context, options, session->value,
-                   [&] { return context.client.send_message(id, prompt, options.on_waiting); });
+    const bool is_new = options.session.empty();
+    const Seq from = is_new ? 1 : session->value.last_seq + 1;
+    const auto say = [&] {
+        const MovedAnswer said = context.client.send_message(id, prompt, options.on_waiting);
+        // Nobody wants an empty session that nothing can be said in.
+        if (!said && is_new && said.error().kind == ErrorKind::invalid) {
+            (void)context.client.remove(id);
+        }
+        return said;
+    };
+    return move_on(context, options, session->value, from, say);
 }
 
 Result<client::CallResults> read_results(const std::vector<std::string>& given) {
@@ -196,18 +218,25 @@ Result<int> resume(Context& context, const Options& options) {
     const auto session = context.client.session(*id);
     if (!session) return session.error();
     if (!results->empty()) {
-        return move_on(context, options, session->value,
+        return move_on(context, options, session->value, session->value.last_seq + 1,
                        [&] { return context.client.resume(*id, *results); });
     }
     if (session->value.status != "waiting") {
+        const bool interrupted = session->value.status == "interrupted_startup";
+        const std::string hint =
+            interrupted ? "; let it go on with: " + context.command_line("continue " + id->text())
+                        : "";
         return Error(ErrorKind::precondition, "no_suspended_turn",
-                     id->text() + " is " + session->value.status + ": nothing is suspended");
+                     id->text() + " is " + session->value.status + ": nothing is suspended" + hint);
     }
     if (!context.terminal.can_ask || context.json()) {
-        return usage("give --result CALL=TEXT; nobody sits here to be asked. " +
-                     waiting_text(context, session->value, Ways::command));
+        const Error error = usage("nobody sits here to be asked; give --result CALL=TEXT");
+        const int code = report(error, "resume", context.flags);
+        std::cerr << waiting_text(context, session->value, Ways::command);
+        return code;
     }
-    return Attended(context, options, session->value).answer_and_run(session->value);
+    return Attended(context, options, session->value, session->value.last_seq + 1)
+        .answer_and_run(session->value);
 }
 
 Result<int> go_on(Context& context, const Options& options) {
@@ -215,12 +244,15 @@ Result<int> go_on(Context& context, const Options& options) {
     if (!id) return id.error();
     const auto session = context.client.session(*id);
     if (!session) return session.error();
-    return move_on(context, options, session->value, [&] { return context.client.go_on(*id); });
+    return move_on(context, options, session->value, session->value.last_seq + 1,
+                   [&] { return context.client.go_on(*id); });
 }
 
 void add_common(CLI::App& command, Options& options) {
-    command.add_flag("--detach", options.detach, "do not wait for what comes of it");
-    command.add_flag("--wait", options.wait, "stay while it waits for others, however long");
+    CLI::Option* detach =
+        command.add_flag("--detach", options.detach, "do not wait for what comes of it");
+    command.add_flag("--wait", options.wait, "stay while it waits for others, however long")
+        ->excludes(detach);
 }
 
 void add_run(CLI::App& program, ServerCommands& commands) {
@@ -231,9 +263,10 @@ void add_run(CLI::App& program, ServerCommands& commands) {
          "  rouse run \"Deploy main\"\n  rouse run \"And the docs?\" --session 01M7HQKV\n"
          "  rouse run --agent reviewer - < change.diff > review.txt\n"
          "  rouse run --model anthropic:claude-sonnet-4-5 \"What is new?\"\n\n"
-         "Questions and approvals are asked at the terminal. When the session waits for something\n"
-         "else, or nobody sits at the terminal, it says what for and how to resume, and ends with\n"
-         "0. A run that fails ends with 1. Ctrl-C leaves the session, which goes on by itself.\n"},
+         "Questions and approvals are asked at the terminal. When the session waits for\n"
+         "something else, or nobody sits at the terminal, it says what for and how to\n"
+         "resume, and ends with 0. A run that fails ends with 1. Ctrl-C leaves the\n"
+         "session, which goes on by itself.\n"},
         with(options, run_prompt), ServerCommands::Interrupts::reach_the_command);
     command.add_option("prompt", options->prompt, "what to say; - reads standard input")
         ->required();
@@ -246,6 +279,7 @@ void add_run(CLI::App& program, ServerCommands& commands) {
     command
         .add_option("--on-waiting", options->on_waiting,
                     "if the session waits: reject, queue, or supersede (cancels the wait)")
+        ->check(one_of({"reject", "queue", "supersede"}))
         ->capture_default_str();
     add_common(command, *options);
 }

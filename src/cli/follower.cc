@@ -9,11 +9,63 @@ namespace {
 // A server that starts again lets most interrupted runs go on by itself, and soon.
 constexpr Milliseconds kRecoveryPatience{5000};
 
+// The run that a record names; empty: none.
+RunId run_of(const RecordBody& body) {
+    const auto find = [](const auto& r) {
+        if constexpr (requires { r.run_id; }) {
+            return r.run_id;
+        } else {
+            return RunId();
+        }
+    };
+    return std::visit(find, body);
+}
+
+// The call whose result a record is.
+const CallId* settled_call(const RecordBody& body) {
+    if (const auto* done = std::get_if<PendingCompleted>(&body)) return &done->call_id;
+    if (const auto* lost = std::get_if<PendingFailed>(&body)) return &lost->call_id;
+    if (const auto* late = std::get_if<PendingExpired>(&body)) return &late->call_id;
+    if (const auto* dropped = std::get_if<PendingCancelled>(&body)) return &dropped->call_id;
+    return nullptr;
+}
+
+// Line breaks are no escapes: a result may hold a backslash and an n.
+std::string in_one_line(std::string_view text) {
+    std::string line;
+    for (std::size_t at = 0; at <= text.size();) {
+        const std::size_t end = std::min(text.find('\n', at), text.size());
+        line += (at > 0 ? " ⏎ " : "") + printable(text.substr(at, end - at));
+        at = end + 1;
+    }
+    return line;
+}
+
+std::string cancellation(const RunCancelled& cancelled) {
+    return cancelled.reason == "superseded" ? "the run was superseded by another message"
+                                            : "the run was cancelled";
+}
+
 }  // namespace
 
-void Follower::know(const std::vector<client::PendingView>& calls) {
-    for (const client::PendingView& call : calls)
+void Follower::begin_at(const client::SessionView& session) {
+    for (const client::PendingView& call : session.pending) {
         tools_[call.call_id] = call.tool;
+        earlier_calls_.insert(call.call_id);
+    }
+    if (session.run && !session.run->outcome) open_run_ = session.run->run_id;
+}
+
+void Follower::follow_run(const RunId& run, Seq moved) {
+    run_ = run;
+    moved_ = std::max(moved_, moved);
+    awaits_next_ = false;
+}
+
+void Follower::follow_next_run(Seq queued) {
+    run_ = RunId();
+    moved_ = queued;
+    awaits_next_ = true;
 }
 
 Result<void> Follower::catch_up(client::EventStream& events) {
@@ -26,13 +78,14 @@ Result<void> Follower::catch_up(client::EventStream& events) {
 }
 
 Result<FollowEnd> Follower::follow(client::EventStream& events, Seq behind) {
-    failure_.clear();
-    for (;;) {
+    while (!over_) {
         const bool settled = status_seq_ >= behind && live_ && status_ != "running";
-        const bool interrupted = settled && status_ == "interrupted_startup";
-        if (settled && !interrupted) break;
+        // It may go on by itself, soon.
+        const bool passing =
+            settled && (status_ == "interrupted_startup" || (awaits_next_ && status_ == "idle"));
+        if (settled && !passing) break;
         std::optional<Milliseconds> patience;
-        if (interrupted) patience = kRecoveryPatience;
+        if (passing) patience = kRecoveryPatience;
         const Result<std::optional<client::Event>> event = events.next(patience);
         if (!event) {
             end_line();
@@ -42,7 +95,7 @@ Result<FollowEnd> Follower::follow(client::EventStream& events, Seq behind) {
         take(**event);
     }
     end_line();
-    return FollowEnd{status_, failure_};
+    return FollowEnd{over_ ? "idle" : status_, failure_};
 }
 
 void Follower::take(const client::Event& event) {
@@ -50,7 +103,6 @@ void Follower::take(const client::Event& event) {
         live_ = false;
         note("connection lost, trying again", Colour::dim);
     } else if (event.name == client::kConnectionBack) {
-        complete_ = false;
         note("connected again", Colour::dim);
     } else if (event.name == "status") {
         live_ = true;
@@ -60,21 +112,77 @@ void Follower::take(const client::Event& event) {
         }
     } else if (event.name == "delta") {
         const auto delta = from_json<client::DeltaView>(event.data, "the delta");
-        if (!delta || !live_ || !complete_ || output_.json) return;
-        output_.answer << printable_lines(delta->text) << std::flush;
-        said_ += delta->text;
-        in_line_ = !said_.ends_with('\n');
-    } else if (!event.id.empty()) {
-        if (live_) complete_ = true;
+        if (delta) take_delta(*delta);
+    } else if (!event.id.empty() && event.name != "snapshot") {
         take_record(event);
     }
 }
 
+// What was missed of a message is shown once it is whole.
+void Follower::take_delta(const client::DeltaView& delta) {
+    if (output_.json || over_ || delta.run_id != run_) return;
+    std::string& said = said_[delta.message_id];
+    if (delta.at == 0) said.clear();
+    if (delta.at != said.size()) return;
+    if (speaking_ != delta.message_id || delta.at == 0) end_line();
+    speaking_ = delta.message_id;
+    output_.answer << printable_lines(delta.text) << std::flush;
+    said += delta.text;
+    in_line_ = !said.ends_with('\n');
+}
+
 void Follower::take_record(const client::Event& event) {
-    if (output_.json) output_.answer << event.data << "\n" << std::flush;
     const Result<Record> record = client::record_of(event);
-    if (!record) return;
-    const RecordBody& body = record->body;
+    if (!record) {
+        if (output_.json) output_.answer << event.data << "\n" << std::flush;
+        return;
+    }
+    note_start(*record);
+    if (!over_ && is_ours(*record)) {
+        if (output_.json) output_.answer << event.data << "\n" << std::flush;
+        show(record->body);
+    }
+    note_end(record->body);
+}
+
+void Follower::note_start(const Record& record) {
+    if (const auto* resumed = std::get_if<RunResumed>(&record.body)) open_run_ = resumed->run_id;
+    const auto* started = std::get_if<RunStarted>(&record.body);
+    if (started == nullptr) return;
+    open_run_ = started->run_id;
+    if (awaits_next_ && record.seq > moved_ && started->continues.empty()) {
+        follow_run(started->run_id, moved_);
+    } else if (!run_.empty() && started->continues == run_) {
+        run_ = started->run_id;
+    } else if (!run_.empty() && !over_ && record.seq > moved_ && started->run_id != run_) {
+        over_ = true;
+        failure_ = "the run was interrupted, and another message came";
+    }
+}
+
+void Follower::note_end(const RecordBody& body) {
+    const bool interrupted = std::holds_alternative<RunInterrupted>(body);
+    const bool ended = std::holds_alternative<RunCompleted>(body) ||
+                       std::holds_alternative<RunFailed>(body) ||
+                       std::holds_alternative<RunCancelled>(body);
+    if (!interrupted && !ended) return;
+    const RunId run = run_of(body);
+    if (run == open_run_) open_run_ = RunId();
+    if (run != run_) return;
+    said_.clear();
+    over_ = over_ || ended;
+}
+
+// What a command settles of an earlier run is its own doing.
+bool Follower::is_ours(const Record& record) const {
+    const RunId run = run_of(record.body);
+    if (!run.empty()) return run == run_;
+    if (open_run_.empty() || open_run_ == run_) return true;
+    const CallId* call = settled_call(record.body);
+    return call != nullptr && record.seq <= moved_ && earlier_calls_.contains(*call);
+}
+
+void Follower::show(const RecordBody& body) {
     if (const auto* message = std::get_if<MessageAssistant>(&body)) {
         show_message(*message);
     } else if (const auto* tool = std::get_if<ToolCompleted>(&body)) {
@@ -91,13 +199,10 @@ void Follower::take_record(const client::Event& event) {
         show_result(dropped->call_id, dropped->error, Colour::red);
     } else if (const auto* retrying = std::get_if<RunRetrying>(&body)) {
         note("the model is asked again: " + describe(*retrying), Colour::yellow);
-        said_.clear();  // it begins anew
     } else if (const auto* ended = std::get_if<RunFailed>(&body)) {
         failure_ = "the run failed: " + ended->error;
-    } else if (std::holds_alternative<RunCancelled>(body)) {
-        failure_ = "the run was cancelled";
-    } else if (std::holds_alternative<RunStarted>(body)) {
-        failure_.clear();
+    } else if (const auto* cancelled = std::get_if<RunCancelled>(&body)) {
+        failure_ = cancellation(*cancelled);
     } else if (std::holds_alternative<RunInterrupted>(body)) {
         note("the run was interrupted: " + describe(body), Colour::yellow);
     }
@@ -107,16 +212,15 @@ void Follower::show_message(const MessageAssistant& message) {
     const std::string text = text_of(message.content);
     if (!output_.json) {
         std::string_view rest = text;
-        if (rest.starts_with(said_)) {
-            rest.remove_prefix(said_.size());
-        } else {
-            end_line();
-        }
+        const auto said = said_.find(message.message_id);
+        const bool goes_on = said != said_.end() && rest.starts_with(said->second);
+        if (goes_on) rest.remove_prefix(said->second.size());
+        if (!rest.empty() && (!goes_on || speaking_ != message.message_id)) end_line();
         output_.answer << printable_lines(rest);
         if (!rest.empty()) in_line_ = !rest.ends_with('\n');
-        end_line();
+        if (!rest.empty() || speaking_ == message.message_id) end_line();
+        said_.erase(message.message_id);
     }
-    said_.clear();
     for (const Block& block : message.content) {
         const auto* call = block.get_if<ToolUseBlock>();
         if (call == nullptr) continue;
@@ -134,7 +238,7 @@ void Follower::show_result(const CallId& call, std::string_view text, Colour col
 void Follower::note(const std::string& text, Colour colour) {
     if (output_.json) return;
     end_line();
-    std::string line = printable(text);
+    std::string line = in_one_line(text);
     if (output_.terminal.width > 0) line = cut_to(line, output_.terminal.width);
     output_.notes << coloured(line, colour, output_.terminal) << "\n" << std::flush;
 }

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <ostream>
+#include <set>
 #include <string>
 
 #include "cli/terminal.h"
@@ -29,20 +30,32 @@ class Follower final {
  public:
     explicit Follower(FollowerOutput output) : output_(output) {}
 
-    // Calls of a turn that began earlier.
-    void know(const std::vector<client::PendingView>& calls);
+    // The session as it is where the stream begins.
+    void begin_at(const client::SessionView& session);
 
     // Waits until the stream has caught up: from here on nothing that is said is missed.
     Result<void> catch_up(client::EventStream& events);
 
-    // Until the session does not run, as of a record at or behind `behind`.
+    // What is shown from here on: this run, which the record `moved` moved on, and those that go on
+    // with it after an interruption. Nothing of other runs.
+    void follow_run(const RunId& run, Seq moved);
+    // The same for the run that will read the message at `queued`.
+    void follow_next_run(Seq queued);
+    bool follows(const RunId& run) const { return run == run_; }
+
+    // Until that run is over or, as of a record at or behind `behind`, the session does not run.
     Result<FollowEnd> follow(client::EventStream& events, Seq behind);
 
     // For tests: one event.
     void take(const client::Event& event);
 
  private:
+    void take_delta(const client::DeltaView& delta);
     void take_record(const client::Event& event);
+    void note_start(const Record& record);
+    void note_end(const RecordBody& body);
+    bool is_ours(const Record& record) const;
+    void show(const RecordBody& body);
     void show_message(const MessageAssistant& message);
     void show_result(const CallId& call, std::string_view text, Colour colour);
     void note(const std::string& text, Colour colour);
@@ -52,11 +65,17 @@ class Follower final {
     std::string status_;
     Seq status_seq_ = 0;
     std::string failure_;
-    bool live_ = false;      // the replay is over
-    bool complete_ = false;  // we have heard all that is being said, from its first word
-    std::string said_;       // of the message that is being said, as shown so far
+    bool live_ = false;  // the replay is over
+    RunId run_;          // that is followed; empty: not known yet
+    Seq moved_ = 0;      // the last record of the command that moved it on
+    bool awaits_next_ = false;
+    bool over_ = false;
+    RunId open_run_;                         // that records belong to which name none
+    std::map<MessageId, std::string> said_;  // of messages that are not recorded yet, as shown
+    MessageId speaking_;                     // whose text stands last on `answer`
     bool in_line_ = false;
     std::map<CallId, std::string> tools_;
+    std::set<CallId> earlier_calls_;  // that were open when the stream began
 };
 
 }  // namespace rouse::cli

@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/names.h"
+#include "cli/paging.h"
 #include "cli/server_commands.h"
 #include "cli/text.h"
 #include "cli/times.h"
@@ -15,12 +16,22 @@ struct MailOptions {
     std::string text;
     client::MailToSend mail;
     std::string session;
+    client::Page page{500, {}};
 };
 
 Result<int> send(Context& context, const MailOptions& options) {
     client::MailToSend mail = options.mail;
     mail.to = options.to;
     mail.message = options.text;
+    // A session is known without its task; an alias is one of a task.
+    if (mail.to.starts_with(SessionId::kPrefix)) {
+        const Result<SessionId> id = find_session(context.client, mail.to);
+        if (!id) return id.error();
+        const auto session = context.client.session(*id);
+        if (!session) return session.error();
+        mail.to = id->text();
+        if (mail.task_id.empty()) mail.task_id = session->value.task_id.value_or("");
+    }
     const auto sent = context.client.broadcast(mail);
     if (!sent) return sent.error();
     if (context.json()) return context.print_json(sent->json);
@@ -41,7 +52,7 @@ std::string state_of(const client::LetterView& letter) {
 Result<int> show_inbox(Context& context, const MailOptions& options) {
     const Result<SessionId> id = find_session(context.client, options.session);
     if (!id) return id.error();
-    const auto inbox = context.client.inbox(*id);
+    const auto inbox = context.client.inbox(*id, options.page);
     if (!inbox) return inbox.error();
     if (context.json()) return context.print_json(inbox->json);
     Table table({"MESSAGE", "FROM", "AGE", "STATE", "TEXT"});
@@ -50,8 +61,12 @@ Result<int> show_inbox(Context& context, const MailOptions& options) {
             letter.received_at ? to_age(context.now() - *letter.received_at) : "";
         table.add({letter.message_id, letter.from, age, state_of(letter), letter.text});
     }
-    if (!table.empty()) return context.print(table);
-    std::cout << "no mail\n";
+    if (table.empty()) {
+        std::cout << "no mail\n";
+    } else {
+        context.print(table);
+    }
+    say_more(inbox->value.next_cursor);
     return kDone;
 }
 
@@ -75,6 +90,7 @@ Command add_mail(CLI::App& program, Env env) {
         program, {"inbox", "What others wrote to a session's agent", "  rouse inbox 01M7HQKV\n"},
         with(options, show_inbox));
     inbox.add_option("session", options->session, "its id, or the beginning of it")->required();
+    add_page_options(inbox, options->page);
     return commands.done();
 }
 

@@ -33,7 +33,7 @@ Result<std::vector<std::string>> sessions_beginning_with(client::Client& client,
                                                          const std::string& prefix) {
     std::vector<std::string> found;
     client::SessionQuery query;
-    query.limit = 500;
+    query.page.limit = 500;
     for (;;) {
         const auto page = client.sessions(query);
         if (!page) return page.error();
@@ -42,7 +42,7 @@ Result<std::vector<std::string>> sessions_beginning_with(client::Client& client,
             if (row.id.text() < prefix) return found;
         }
         if (!page->value.next_cursor) return found;
-        query.cursor = *page->value.next_cursor;
+        query.page.cursor = *page->value.next_cursor;
     }
 }
 
@@ -70,15 +70,15 @@ Result<std::string> find_call(client::Client& client, const std::string& name) {
     if (name.starts_with(PendingId::kPrefix)) return name;
     if (name.size() < kShortestTail) return too_short(name, kShortestTail);
     std::vector<std::string> found;
-    std::string cursor;
+    client::Page next{1000, {}};
     for (;;) {
-        const auto page = client.calls(std::nullopt, "", cursor);
+        const auto page = client.calls(std::nullopt, "", next);
         if (!page) return page.error();
         for (const client::CallView& call : page->value.pending) {
             if (tail_of(call.id).starts_with(name)) found.push_back(call.id);
         }
         if (!page->value.next_cursor) break;
-        cursor = *page->value.next_cursor;
+        next.cursor = *page->value.next_cursor;
     }
     if (found.size() > 1) return ambiguous(name, found);
     if (found.size() == 1) return found.front();

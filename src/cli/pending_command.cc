@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/names.h"
+#include "cli/paging.h"
 #include "cli/server_commands.h"
 #include "cli/text.h"
 #include "cli/times.h"
@@ -14,6 +15,7 @@ namespace {
 struct Options {
     std::string session;
     std::string status;
+    client::Page page{1000, {}};
     std::string call;
     std::string text;
     std::string title;
@@ -33,18 +35,22 @@ Result<int> list(Context& context, const Options& options) {
         if (!id) return id.error();
         session = *std::move(id);
     }
-    const auto calls = context.client.calls(session, options.status, "");
+    const auto calls = context.client.calls(session, options.status, options.page);
     if (!calls) return calls.error();
     if (context.json()) return context.print_json(calls->json);
-    Table table({"PENDING", "SESSION", "TOOL", "STATUS", "FOR", "AGE", "EXPIRES", "PROMPT"});
+    Table table({"PENDING", "TOOL", "STATUS", "FOR", "AGE", "EXPIRES", "SESSION", "PROMPT"});
     for (const client::CallView& call : calls->value.pending) {
-        table.add({short_call_id(call.id), call.session_id.text(), call.tool,
-                   Cell(call.status, colour_of_status(call.status)), call.waits_for,
-                   to_age(context.now() - from_epoch_ms(call.time.created)),
-                   to_deadline(expiry_of(call), context.now()), call.prompt});
+        table.add(
+            {short_call_id(call.id), call.tool, Cell(call.status, colour_of_status(call.status)),
+             call.waits_for, to_age(context.now() - from_epoch_ms(call.time.created)),
+             to_deadline(expiry_of(call), context.now()), call.session_id.text(), call.prompt});
     }
-    if (!table.empty()) return context.print(table);
-    std::cout << "no pending calls\n";
+    if (table.empty()) {
+        std::cout << "no pending calls\n";
+    } else {
+        context.print(table);
+    }
+    say_more(calls->value.next_cursor);
     return kDone;
 }
 
@@ -154,6 +160,7 @@ Result<int> deny(Context& context, const Options& options) {
 void add_list_options(CLI::App& command, Options& options) {
     command.add_option("--session", options.session, "of this session");
     command.add_option("--status", options.status, "waiting or processing");
+    add_page_options(command, options.page, 1000);
 }
 
 void add_call(CLI::App& command, Options& options) {

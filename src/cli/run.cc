@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "cli/commands.h"
+#include "cli/usage.h"
 
 #ifndef ROUSE_VERSION
 #error "the build gives the version"
@@ -21,6 +22,8 @@ Command add_version(CLI::App& program, Env /*env*/) {
 int run(int argc, char** argv, Env env, const std::vector<AddCommand>& more) {
     CLI::App program("Rouse: agent sessions that outlive the process that runs them", "rouse");
     program.require_subcommand(1);
+    wrap_help(program);
+    program.set_version_flag("--version", "rouse " ROUSE_VERSION, "Print the version");
     program.footer(
         "Examples:\n"
         "  rouse demo                     see a suspend, a kill -9 and a resume\n"
@@ -38,8 +41,9 @@ int run(int argc, char** argv, Env env, const std::vector<AddCommand>& more) {
     try {
         program.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-        const int code = program.exit(error);
-        return code == 0 ? kDone : kUsage;
+        if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
+        std::cerr << usage_text(program, error);
+        return kUsage;
     }
     for (const Command& command : commands) {
         if (const int code = command(); code >= 0) return code;

@@ -103,6 +103,19 @@ std::string status_text(const std::string& status, const std::optional<std::stri
     return status == "waiting" && wait_kind ? "waiting for " + *wait_kind : status;
 }
 
+std::string way_on(const Context& context, const SessionId& id, const std::string& status) {
+    if (status == "interrupted_startup") {
+        return id.text() + " was interrupted; let it go on with:\n    " +
+               context.command_line("continue " + id.text()) + "\n";
+    }
+    if (status == "interrupted_waiting") {
+        return id.text() + " got no answer in time; go on with it, or ask it anew:\n    " +
+               context.command_line("continue " + id.text()) + "\n    " +
+               context.command_line("run 'PROMPT' --session " + id.text()) + "\n";
+    }
+    return {};
+}
+
 std::string session_text(const Context& context, const SessionView& session) {
     const std::optional<client::WaitView> wait =
         session.run ? session.run->wait : std::optional<client::WaitView>();
@@ -133,6 +146,9 @@ std::string session_text(const Context& context, const SessionView& session) {
         heading(context, session.id, session.status, status_text(session.status, kind)) +
         facts.text();
     if (!session.pending.empty()) text += "\n" + waiting_text(context, session, Ways::command);
+    if (const std::string how = way_on(context, session.id, session.status); !how.empty()) {
+        text += "\n" + how;
+    }
     return text;
 }
 
@@ -172,7 +188,7 @@ std::string explanation_text(const Context& context, const client::Explanation& 
                                               ? ", " + to_distance(*interruption->at, context.now())
                                               : std::string()));
     }
-    return text + facts.text();
+    return text + facts.text() + way_on(context, explanation.session_id, explanation.status);
 }
 
 }  // namespace rouse::cli

@@ -3,11 +3,13 @@
 
 #include "cli/commands.h"
 #include "cli/names.h"
+#include "cli/paging.h"
 #include "cli/record_text.h"
 #include "cli/server_commands.h"
 #include "cli/session_text.h"
 #include "cli/text.h"
 #include "cli/times.h"
+#include "cli/usage.h"
 
 namespace rouse::cli {
 namespace {
@@ -40,9 +42,7 @@ Result<int> list(Context& context, const Options& options) {
         return kDone;
     }
     context.print(table);
-    if (list->value.next_cursor) {
-        std::cout << "more with --cursor " << printable(*list->value.next_cursor) << "\n";
-    }
+    say_more(list->value.next_cursor);
     return kDone;
 }
 
@@ -118,13 +118,14 @@ Result<int> remove(Context& context, const Options& options) {
 }
 
 void add_list_options(CLI::App& command, Options& options) {
-    command.add_option("--status", options.query.status,
-                       "idle, running, waiting, interrupted_waiting or interrupted_startup");
+    command
+        .add_option("--status", options.query.status,
+                    "idle, running, waiting, interrupted_waiting or interrupted_startup")
+        ->check(
+            one_of({"idle", "running", "waiting", "interrupted_waiting", "interrupted_startup"}));
     command.add_option("--agent", options.query.agent, "of this agent");
     command.add_option("--task", options.query.task_id, "of this task");
-    command.add_option("--limit", options.query.limit, "how many at most, up to 500")
-        ->capture_default_str();
-    command.add_option("--cursor", options.query.cursor, "go on where a list ended");
+    add_page_options(command, options.query.page);
 }
 
 void add_session(CLI::App& command, Options& options) {
@@ -147,6 +148,7 @@ void add_reading(CLI::App& group, ServerCommands& commands, const SharedOptions&
         with(options, show));
     add_session(showing, *options);
     showing.add_option("--messages", options->messages, "how many of the last messages")
+        ->check(whole_number(0))
         ->capture_default_str();
     CLI::App& logging =
         commands.add(group,
@@ -155,8 +157,10 @@ void add_reading(CLI::App& group, ServerCommands& commands, const SharedOptions&
                       "  rouse sessions log 01M7HQKV --json > session.jsonl\n"},
                      with(options, log));
     add_session(logging, *options);
-    logging.add_option("--from-seq", options->from_seq, "the first record")->capture_default_str();
-    logging.add_option("--limit", options->limit, "how many at most");
+    logging.add_option("--from-seq", options->from_seq, "the first record")
+        ->check(whole_number(1))
+        ->capture_default_str();
+    logging.add_option("--limit", options->limit, "how many at most")->check(whole_number(1));
 }
 
 void add_changing(CLI::App& group, ServerCommands& commands, const SharedOptions& options) {
@@ -167,7 +171,8 @@ void add_changing(CLI::App& group, ServerCommands& commands, const SharedOptions
                       "  rouse sessions fork 01M7HQKV --at-seq 4\n"},
                      with(options, fork));
     add_session(forking, *options);
-    forking.add_option("--at-seq", options->at_seq, "the last record that it takes over");
+    forking.add_option("--at-seq", options->at_seq, "the last record that it takes over")
+        ->check(whole_number(1));
     forking.add_option("--title", options->title, "of the new session");
     CLI::App& removing = commands.add(
         group,

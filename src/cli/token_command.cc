@@ -2,9 +2,11 @@
 #include <iostream>
 
 #include "cli/commands.h"
+#include "cli/paging.h"
 #include "cli/server_commands.h"
 #include "cli/text.h"
 #include "cli/times.h"
+#include "cli/usage.h"
 
 namespace rouse::cli {
 namespace {
@@ -14,6 +16,7 @@ struct Options {
     std::string scope;
     std::vector<std::string> tasks;
     std::string id;
+    client::Page page{500, {}};
 };
 
 std::string joined(const std::vector<std::string>& texts) {
@@ -23,8 +26,8 @@ std::string joined(const std::vector<std::string>& texts) {
     return out;
 }
 
-Result<int> list(Context& context, const Options& /*options*/) {
-    const auto tokens = context.client.tokens();
+Result<int> list(Context& context, const Options& options) {
+    const auto tokens = context.client.tokens(options.page);
     if (!tokens) return tokens.error();
     if (context.json()) return context.print_json(tokens->json);
     Table table({"TOKEN", "SCOPE", "AGE", "TASKS", "NAME"});
@@ -33,8 +36,12 @@ Result<int> list(Context& context, const Options& /*options*/) {
         table.add({token.id, token.scope, age, token.tasks.empty() ? "all" : joined(token.tasks),
                    token.name});
     }
-    if (!table.empty()) return context.print(table);
-    std::cout << "no tokens but the one in the server's data directory\n";
+    if (table.empty()) {
+        std::cout << "no tokens but the one in the server's data directory\n";
+    } else {
+        context.print(table);
+    }
+    say_more(tokens->value.next_cursor);
     return kDone;
 }
 
@@ -66,8 +73,11 @@ Command add_tokens(CLI::App& program, Env env) {
                            {"token", "API tokens of the server; alone, list them",
                             "  rouse token\n  rouse token create ci --scope submit\n"},
                            with(options, list));
-    commands.add(group, {"ls", "List tokens, without their secrets", "  rouse token ls\n"},
-                 with(options, list));
+    add_page_options(group, options->page);
+    add_page_options(
+        commands.add(group, {"ls", "List tokens, without their secrets", "  rouse token ls\n"},
+                     with(options, list)),
+        options->page);
     CLI::App& creating =
         commands.add(group,
                      {"create", "Make a token and print it, this once",
@@ -75,8 +85,10 @@ Command add_tokens(CLI::App& program, Env env) {
                       "  ROUSE_TOKEN=$(rouse token create reader) rouse sessions\n"},
                      with(options, create));
     creating.add_option("name", options->name, "what it is for")->required();
-    creating.add_option("--scope", options->scope,
-                        "read (the default), submit, operate or admin; each includes those before");
+    creating
+        .add_option("--scope", options->scope,
+                    "read (the default), submit, operate or admin; each includes those before")
+        ->check(one_of({"read", "submit", "operate", "admin"}));
     creating
         .add_option("--task", options->tasks, "only for sessions of this task; may be repeated")
         ->allow_extra_args(false);

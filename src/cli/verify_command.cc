@@ -78,9 +78,7 @@ void print_text(const VerifyReport& report) {
         if (f.line > 0) std::cout << ":" << f.line;
         std::cout << "  byte " << f.offset << ": " << printable(f.what) << "\n";
     }
-    std::cout << report.sessions << " sessions, " << report.records << " records, "
-              << report.journal_groups
-              << " journal groups: " << (report.clean() ? "clean" : "not clean") << "\n";
+    std::cout << summary_of(report) << "\n";
 }
 
 int run_verify(const Options& options, Env env) {
@@ -100,6 +98,15 @@ int run_verify(const Options& options, Env env) {
 }
 
 }  // namespace
+
+std::string summary_of(const VerifyReport& report) {
+    const auto counted = [](std::uint64_t count, const std::string& what) {
+        return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+    };
+    return counted(report.sessions, "session") + ", " + counted(report.records, "record") + ", " +
+           counted(report.journal_groups, "journal group") + ": " +
+           (report.clean() ? "clean" : "not clean");
+}
 
 Command add_verify(CLI::App& program, Env env) {
     auto options = std::make_shared<Options>();

@@ -75,7 +75,7 @@ std::string curl_line(const client::ServerAddress& server, const PendingView& ca
 std::string waiting_text(const Context& context, const client::SessionView& session, Ways ways) {
     std::string text = session.id.text() + " waits";
     if (session.run && session.run->wait && session.run->wait->deadline_at) {
-        text += ", at most until " + to_day_and_time(*session.run->wait->deadline_at) + " UTC (" +
+        text += " until " + to_day_and_time(*session.run->wait->deadline_at) + " UTC (" +
                 to_distance(*session.run->wait->deadline_at, context.now()) + ")";
     }
     text += ":\n";

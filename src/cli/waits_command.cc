@@ -3,9 +3,11 @@
 
 #include "cli/commands.h"
 #include "cli/names.h"
+#include "cli/paging.h"
 #include "cli/server_commands.h"
 #include "cli/session_text.h"
 #include "cli/times.h"
+#include "cli/usage.h"
 
 namespace rouse::cli {
 namespace {
@@ -13,7 +15,7 @@ namespace {
 struct Options {
     std::string session;
     std::string kind;
-    std::size_t limit = 50;
+    client::Page page;
     std::string mode;
 };
 
@@ -29,7 +31,7 @@ std::string prompt_of(const client::WaitView& wait) {
 }
 
 Result<int> list_waits(Context& context, const Options& options) {
-    const auto waits = context.client.waits(options.kind, options.limit);
+    const auto waits = context.client.waits(options.kind, options.page);
     if (!waits) return waits.error();
     if (context.json()) return context.print_json(waits->json);
     Table table({"SESSION", "WAITS FOR", "TOOL", "DEADLINE", "TITLE", "PROMPT"});
@@ -37,8 +39,12 @@ Result<int> list_waits(Context& context, const Options& options) {
         table.add({wait.session_id.text(), Cell(wait.kind, Colour::yellow), tools_of(wait),
                    to_deadline(wait.deadline_at, context.now()), wait.title, prompt_of(wait)});
     }
-    if (!table.empty()) return context.print(table);
-    std::cout << "nothing waits\n";
+    if (table.empty()) {
+        std::cout << "nothing waits\n";
+    } else {
+        context.print(table);
+    }
+    say_more(waits->value.next_cursor);
     return kDone;
 }
 
@@ -72,10 +78,12 @@ Command add_waits(CLI::App& program, Env env) {
         {"waits", "What all sessions wait for, the earliest deadline first",
          "  rouse waits\n  rouse waits --kind person        what waits for somebody's answer\n"},
         with(options, list_waits));
-    waits.add_option("--kind", options->kind,
-                     "external, person, timer, child, message, tool_result or user_input");
-    waits.add_option("--limit", options->limit, "how many at most, up to 500")
-        ->capture_default_str();
+    waits
+        .add_option("--kind", options->kind,
+                    "external, person, timer, child, message, tool_result, user_input or chain")
+        ->check(one_of({"external", "person", "timer", "child", "message", "tool_result",
+                        "user_input", "chain"}));
+    add_page_options(waits, options->page);
     const auto add_session = [&](CLI::App& command) {
         command.add_option("session", options->session, "its id, or the beginning of it")
             ->required();
@@ -92,7 +100,8 @@ Command add_waits(CLI::App& program, Env env) {
          "  rouse cancel 01M7HQKV --mode acknowledge   its agent is told and goes on\n"},
         with(options, cancel));
     add_session(cancelling);
-    cancelling.add_option("--mode", options->mode, "discard or acknowledge");
+    cancelling.add_option("--mode", options->mode, "discard or acknowledge")
+        ->check(one_of({"discard", "acknowledge"}));
     return commands.done();
 }
 

@@ -6,6 +6,7 @@
 #include "cli/server_commands.h"
 #include "cli/text.h"
 #include "cli/times.h"
+#include "cli/usage.h"
 
 namespace rouse::cli {
 namespace {
@@ -112,6 +113,7 @@ void add_watch(CLI::App& sessions, ServerCommands& commands) {
     command.add_option("session", options->session,
                        "its id, or the beginning of it; without, all sessions from now on");
     command.add_option("--last", options->last, "how many earlier records to begin with")
+        ->check(whole_number(0))
         ->capture_default_str();
 }
 

@@ -40,6 +40,10 @@ class Query final {
         text_.append(name).append("=").append(percent_encode(value));
         return *this;
     }
+    Query& add(const Page& page) {
+        if (page.limit > 0) add("limit", std::to_string(page.limit));
+        return add("cursor", page.cursor);
+    }
     const std::string& text() const { return text_; }
 
  private:
@@ -117,7 +121,7 @@ Result<Answer<SessionView>> Client::create_session(const NewSession& session) {
 Result<Answer<SessionList>> Client::sessions(const SessionQuery& query) {
     Query text;
     text.add("status", query.status).add("agent", query.agent).add("task_id", query.task_id);
-    text.add("limit", std::to_string(query.limit)).add("cursor", query.cursor);
+    text.add(query.page);
     return ask_for<SessionList>("GET", "/v1/sessions" + text.text());
 }
 
@@ -188,9 +192,9 @@ EventStream Client::follow_all() {
 
 // ---- waits and calls ------------------------------------------------------------------------
 
-Result<Answer<WaitList>> Client::waits(const std::string& kind, std::size_t limit) {
+Result<Answer<WaitList>> Client::waits(const std::string& kind, const Page& page) {
     Query query;
-    query.add("kind", kind).add("limit", std::to_string(limit));
+    query.add("kind", kind).add(page);
     return ask_for<WaitList>("GET", "/v1/waits" + query.text());
 }
 
@@ -201,15 +205,15 @@ Result<Answer<MailSent>> Client::broadcast(const MailToSend& mail) {
     return ask_for<MailSent>("POST", "/v1/broadcast", body.done());
 }
 
-Result<Answer<LetterList>> Client::inbox(const SessionId& id) {
-    return ask_for<LetterList>("GET", path_of(id, "/inbox?limit=500"));
+Result<Answer<LetterList>> Client::inbox(const SessionId& id, const Page& page) {
+    return ask_for<LetterList>("GET", path_of(id, "/inbox") + Query().add(page).text());
 }
 
 Result<Answer<CallList>> Client::calls(const std::optional<SessionId>& session,
-                                       const std::string& status, const std::string& cursor) {
+                                       const std::string& status, const Page& page) {
     Query query;
     query.add("sessionID", session ? session->text() : "");
-    query.add("status", status).add("cursor", cursor);
+    query.add("status", status).add(page);
     return ask_for<CallList>("GET", "/async-tool/pending" + query.text());
 }
 
@@ -254,8 +258,8 @@ Result<Answer<TokenView>> Client::create_token(const std::string& name, const st
     return ask_for<TokenView>("POST", "/v1/tokens", body.done());
 }
 
-Result<Answer<TokenList>> Client::tokens() {
-    return ask_for<TokenList>("GET", "/v1/tokens?limit=500");
+Result<Answer<TokenList>> Client::tokens(const Page& page) {
+    return ask_for<TokenList>("GET", "/v1/tokens" + Query().add(page).text());
 }
 
 Result<void> Client::revoke_token(const std::string& id) {

@@ -44,12 +44,17 @@ struct NewSession {
     std::string provider_model = {};
 };
 
+// Of a list. Zero: as many as the server likes.
+struct Page {
+    std::size_t limit = 50;
+    std::string cursor;
+};
+
 struct SessionQuery {
     std::string status;
     std::string agent;
     std::string task_id;
-    std::size_t limit = 50;
-    std::string cursor;
+    Page page;
 };
 
 struct Decision {
@@ -96,9 +101,9 @@ class Client final {
     Result<Answer<Moved>> go_on(const SessionId& id);
     Result<Answer<Moved>> cancel(const SessionId& id, const std::string& mode);
 
-    Result<Answer<WaitList>> waits(const std::string& kind, std::size_t limit);
+    Result<Answer<WaitList>> waits(const std::string& kind, const Page& page);
     Result<Answer<CallList>> calls(const std::optional<SessionId>& session,
-                                   const std::string& status, const std::string& cursor);
+                                   const std::string& status, const Page& page);
     Result<Answer<OneCall>> call(const std::string& pending_id);
     Result<Answer<Settled>> complete(const std::string& pending_id, const std::string& output,
                                      const std::string& title);
@@ -107,11 +112,11 @@ class Client final {
     Result<Answer<Moved>> decide(const std::string& pending_id, const Decision& decision);
 
     Result<Answer<MailSent>> broadcast(const MailToSend& mail);
-    Result<Answer<LetterList>> inbox(const SessionId& id);
+    Result<Answer<LetterList>> inbox(const SessionId& id, const Page& page);
 
     Result<Answer<TokenView>> create_token(const std::string& name, const std::string& scope,
                                            const std::vector<std::string>& tasks);
-    Result<Answer<TokenList>> tokens();
+    Result<Answer<TokenList>> tokens(const Page& page);
     Result<void> revoke_token(const std::string& id);
 
     // Streams must not outlive the client.

@@ -99,7 +99,7 @@ TEST_F(ClientTest, WithoutAServerTheMessageSaysHowToStartOne) {
     ServerAddress nobody;
     nobody.url = "http://127.0.0.1:1";
     Client client({nobody, -1});
-    const Result<Answer<TokenList>> tokens = client.tokens();
+    const Result<Answer<TokenList>> tokens = client.tokens({});
     ASSERT_FALSE(tokens);
     EXPECT_EQ(tokens.error().reason, "connect_failed");
     EXPECT_NE(tokens.error().message.find("rouse serve"), std::string::npos);
@@ -147,7 +147,7 @@ TEST_F(ClientTest, RequestsGoThroughWhileAStreamIsOpen) {
     const auto client = make_client();
     EventStream stream = client->follow(kSession, 1);
     EXPECT_EQ(name_of(stream.next()), "one");
-    EXPECT_TRUE(client->tokens());
+    EXPECT_TRUE(client->tokens({}));
     EXPECT_EQ(name_of(stream.next(Milliseconds(1))), "nothing");
 }
 
@@ -157,7 +157,7 @@ TEST_F(ClientTest, AnInterruptEndsWhateverWaits) {
     ASSERT_EQ(::pipe(ends), 0);
     fake_.on_request([&](const auto&) { ASSERT_EQ(::write(ends[1], "x", 1), 1); });
     const auto client = make_client(ends[0]);
-    const Result<Answer<TokenList>> tokens = client->tokens();
+    const Result<Answer<TokenList>> tokens = client->tokens({});
     ASSERT_FALSE(tokens);
     EXPECT_EQ(tokens.error().kind, ErrorKind::cancelled);
     EventStream stream = client->follow(kSession, 1);

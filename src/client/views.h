@@ -409,12 +409,20 @@ struct LetterView {
 };
 struct LetterList {
     std::vector<LetterView> items;
-    static constexpr auto fields() { return std::tuple(required("items", &LetterList::items)); }
+    std::optional<std::string> next_cursor;
+    static constexpr auto fields() {
+        return std::tuple(required("items", &LetterList::items),
+                          field("next_cursor", &LetterList::next_cursor));
+    }
 };
 
 struct TokenList {
     std::vector<TokenView> items;
-    static constexpr auto fields() { return std::tuple(required("items", &TokenList::items)); }
+    std::optional<std::string> next_cursor;
+    static constexpr auto fields() {
+        return std::tuple(required("items", &TokenList::items),
+                          field("next_cursor", &TokenList::next_cursor));
+    }
 };
 
 // Told with each change of a session.
@@ -428,8 +436,15 @@ struct StatusView {
 };
 
 struct DeltaView {
+    RunId run_id;
+    MessageId message_id;  // that the whole message will have in the log
+    std::uint64_t at = 0;  // bytes of the message that came before
     std::string text;
-    static constexpr auto fields() { return std::tuple(required("text", &DeltaView::text)); }
+    static constexpr auto fields() {
+        using S = DeltaView;
+        return std::tuple(required("run_id", &S::run_id), required("message_id", &S::message_id),
+                          required("at", &S::at), required("text", &S::text));
+    }
 };
 
 }  // namespace rouse::client

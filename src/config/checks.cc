@@ -4,8 +4,8 @@
 #include <array>
 #include <map>
 
+#include "base/nearest.h"
 #include "config/choices.h"
-#include "config/nearest.h"
 
 namespace rouse::config {
 namespace {

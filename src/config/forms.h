@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/nearest.h"
 #include "config/choices.h"
 #include "config/config.h"
-#include "config/nearest.h"
 #include "config/reading.h"
 #include "config/value.h"
 

@@ -7,10 +7,10 @@
 #include <tuple>
 #include <type_traits>
 
+#include "base/nearest.h"
 #include "config/checks.h"
 #include "config/choices.h"
 #include "config/keys.h"
-#include "config/nearest.h"
 #include "config/toml_reader.h"
 
 namespace rouse {

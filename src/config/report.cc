@@ -5,14 +5,14 @@
 
 namespace rouse {
 
-std::string to_text(const std::vector<ConfigMistake>& mistakes) {
+std::string to_text(const std::vector<ConfigMistake>& mistakes, std::string_view what) {
     std::string out;
     for (const ConfigMistake& mistake : mistakes) {
         out += config::visible(mistake.file);
         if (mistake.line > 0) {
             out += ':' + std::to_string(mistake.line) + ':' + std::to_string(mistake.column);
         }
-        out += ": error: ";
+        out.append(": ").append(what).append(": ");
         if (!mistake.key.empty()) out += mistake.key + ": ";
         out += mistake.message + '\n';
     }
@@ -20,7 +20,10 @@ std::string to_text(const std::vector<ConfigMistake>& mistakes) {
 }
 
 ConfigReport check_config(const ConfigSources& sources) {
-    const ConfigResult result = load_config(sources);
+    return report_config(sources, load_config(sources));
+}
+
+ConfigReport report_config(const ConfigSources& sources, const ConfigResult& result) {
     const std::string name =
         sources.file_text ? config::visible(sources.file_name) : "no configuration file";
     if (result.ok()) {

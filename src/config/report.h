@@ -3,14 +3,15 @@
 // What a person who checks or starts with a configuration is told.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/load.h"
 
 namespace rouse {
 
-// One a line: `rouse.toml:12:5: error: tools[0].url: is missing: …`
-std::string to_text(const std::vector<ConfigMistake>& mistakes);
+// One a line: `rouse.toml:12:5: error: tools[0].url: is missing: …`; `what` is error or warning.
+std::string to_text(const std::vector<ConfigMistake>& mistakes, std::string_view what = "error");
 
 struct ConfigReport {
     bool ok = false;
@@ -19,5 +20,7 @@ struct ConfigReport {
 };
 
 ConfigReport check_config(const ConfigSources& sources);
+// Of what was loaded from the sources, and checked further.
+ConfigReport report_config(const ConfigSources& sources, const ConfigResult& result);
 
 }  // namespace rouse

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "config/nearest.h"
 #include "config/value.h"
 
 namespace rouse::config {
@@ -53,21 +52,6 @@ TEST(BytesTest, HaveAWholeNumberAndABinaryUnit) {
 RC_GTEST_PROP(BytesTest, ReadBackWhatIsPrinted, ()) {
     const auto bytes = *rc::gen::inRange<std::uint64_t>(1, 1ULL << 40U);
     RC_ASSERT(parse_bytes(to_bytes_text(bytes)) == bytes);
-}
-
-TEST(NearestTest, IsTheNameWithFewestEdits) {
-    const std::vector<std::string> names = {"listen", "public_url", "tls_cert", "tls_key"};
-    EXPECT_EQ(nearest("listn", names), "listen");    // a letter lost
-    EXPECT_EQ(nearest("listenn", names), "listen");  // added
-    EXPECT_EQ(nearest("listem", names), "listen");   // changed
-    EXPECT_EQ(nearest("lisetn", names), "listen");   // swapped
-    EXPECT_EQ(nearest("Public-URL", names), "public_url");
-    EXPECT_EQ(nearest("tls_certs", names), "tls_cert");
-    EXPECT_EQ(nearest("kidn", std::vector<std::string>{"kind"}), "kind");  // a swap is one edit
-    EXPECT_EQ(nearest("kxdx", std::vector<std::string>{"kind"}), std::nullopt);
-    EXPECT_EQ(nearest("banana", names), std::nullopt);
-    EXPECT_EQ(nearest("", names), std::nullopt);
-    EXPECT_EQ(nearest(std::string(100'000, 'x'), names), std::nullopt);
 }
 
 TEST(InQuotesTest, IsShortAndHarmless) {

@@ -4,6 +4,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -135,8 +136,9 @@ Result<std::shared_ptr<ScriptedModel>> ScriptedModel::from_text(std::string_view
 }
 
 Result<std::shared_ptr<ScriptedModel>> ScriptedModel::from_file(const std::string& path) {
+    std::error_code ignored;
     std::ifstream file(path, std::ios::binary);
-    if (!file) {
+    if (!file || std::filesystem::is_directory(path, ignored)) {
         return Error(ErrorKind::not_found, "no_such_file", "cannot read the script " + path);
     }
     std::ostringstream text;

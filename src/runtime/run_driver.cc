@@ -221,12 +221,16 @@ Task<bool> RunDriver::go_on(const SessionId& id, const std::shared_ptr<Handle>& 
     request.go_on = true;
     request.stop = handle->stop.get_token();
     if (parts_.on_delta) {
-        request.on_item = [this, id, run,
-                           working = session->get()](const Item& item) -> Result<void> {
+        request.on_item = [this, id, run, working = session->get(), message = MessageId(),
+                           at = std::size_t(0)](const Item& item) mutable -> Result<void> {
             const auto* delta = std::get_if<TextDelta>(&item);
-            if (delta != nullptr && working->is_on_disk()) {
-                parts_.on_delta(id, run, delta->text);
+            if (delta == nullptr) return {};
+            if (working->coming_step() != message) {
+                message = working->coming_step();
+                at = 0;
             }
+            if (working->is_on_disk()) parts_.on_delta({id, run, message, at, delta->text});
+            at += delta->text.size();
             return {};
         };
     }

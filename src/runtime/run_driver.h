@@ -44,8 +44,15 @@ class SessionCache {
 
 class RunDriver final {
  public:
-    using OnDelta =
-        std::function<void(const SessionId& session, const RunId& run, std::string_view text)>;
+    // Text of a message that is not recorded yet.
+    struct Delta {
+        const SessionId& session;
+        const RunId& run;
+        const MessageId& message;
+        std::size_t at = 0;  // bytes of the message that came before
+        std::string_view text;
+    };
+    using OnDelta = std::function<void(const Delta&)>;
 
     struct Parts {
         Env env;

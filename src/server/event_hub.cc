@@ -396,11 +396,13 @@ void EventHub::publish(const CommittedLines& committed) {
     }
 }
 
-void EventHub::on_delta(const SessionId& session, const RunId& run, std::string_view text) {
+void EventHub::on_delta(const RunDriver::Delta& delta) {
     if (readers_ == 0) return;
-    tell(session, "delta",
-         "{\"session_id\":" + to_json_string(session.text()) + ",\"run_id\":" +
-             to_json_string(run.text()) + ",\"text\":" + to_json_string(text) + "}");
+    JsonObject data;
+    data.text("session_id", delta.session.text()).text("task_id", store_->task_of(delta.session));
+    data.text("run_id", delta.run.text()).text("message_id", delta.message.text());
+    data.number("at", static_cast<std::int64_t>(delta.at)).text("text", delta.text);
+    tell(delta.session, "delta", data.done());
 }
 
 void EventHub::on_progress(const SessionId& session, const PendingId& call,

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "domain/ids.h"
+#include "runtime/run_driver.h"
 #include "server/http.h"
 #include "store/store.h"
 
@@ -58,7 +59,7 @@ class EventHub final {
     // From any thread.
     void on_commit(const CommittedLines& committed);
     bool has_readers() const { return readers_ > 0; }
-    void on_delta(const SessionId& session, const RunId& run, std::string_view text);
+    void on_delta(const RunDriver::Delta& delta);
     void on_progress(const SessionId& session, const PendingId& call, const Progress& progress);
 
     struct ReaderOptions {

@@ -1,8 +1,8 @@
-#include "config/nearest.h"
+#include "base/nearest.h"
 
 #include <algorithm>
 
-namespace rouse::config {
+namespace rouse {
 namespace {
 
 constexpr std::size_t kNameBytes = 64;  // nobody means a name that is longer
@@ -71,4 +71,4 @@ std::string alternatives(std::span<const std::string> names) {
     return listed(names, " or ");
 }
 
-}  // namespace rouse::config
+}  // namespace rouse

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rouse::config {
+namespace rouse {
 
 // For any range of names.
 bool is_one_of(std::string_view text, const auto& names) {
@@ -27,4 +27,4 @@ std::string suggestion(std::string_view text, std::span<const std::string> names
 // "a, b or c"
 std::string alternatives(std::span<const std::string> names);
 
-}  // namespace rouse::config
+}  // namespace rouse
