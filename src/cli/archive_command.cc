@@ -68,8 +68,8 @@ int write(const char* command, const Options& options, const ArchiveWish& wish, 
     } else {
         for (const auto& [session, reason] : report->left_out)
             std::cerr << "left out  " << session.text() << "  " << printable(reason) << "\n";
-        std::cout << printable(options.file) << ": " << report->sessions << " sessions, "
-                  << report->records << " records\n";
+        std::cout << printable(options.file) << ": " << counted(report->sessions, "session") << ", "
+                  << counted(report->records, "record") << "\n";
     }
     return report->left_out.empty() ? kDone : kFailed;
 }
@@ -93,8 +93,12 @@ int run_import(const Options& options, Env env) {
                   << "\n";
         return kDone;
     }
-    std::cout << report->sessions << " sessions, " << report->records << " records added";
-    if (report->known > 0) std::cout << "; " << report->known << " sessions were there already";
+    std::cout << counted(report->sessions, "session") << ", " << counted(report->records, "record")
+              << " added";
+    if (report->known > 0) {
+        std::cout << "; " << counted(report->known, "session")
+                  << (report->known == 1 ? " was" : " were") << " there already";
+    }
     std::cout << "\n";
     if (report->left_system_log) {
         std::cout << "The directory keeps its own API tokens and webhooks; those of the archive "

@@ -77,6 +77,10 @@ std::string printable(std::string_view text) {
     return make_printable(text, Lines::shown);
 }
 
+std::string counted(std::uint64_t count, std::string_view what) {
+    return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
+}
+
 std::string printable_lines(std::string_view text) {
     return make_printable(text, Lines::kept);
 }

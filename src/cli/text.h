@@ -2,6 +2,7 @@
 
 // Text from data on its way to a terminal.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,8 @@ namespace rouse::cli {
 // Characters that control a terminal or the direction of text, and bytes that are no text, become
 // visible instead of effective.
 std::string printable(std::string_view text);
+// "1 session", "2 sessions".
+std::string counted(std::uint64_t count, std::string_view what);
 // The same, but lines and tabs stay.
 std::string printable_lines(std::string_view text);
 

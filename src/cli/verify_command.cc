@@ -100,9 +100,6 @@ int run_verify(const Options& options, Env env) {
 }  // namespace
 
 std::string summary_of(const VerifyReport& report) {
-    const auto counted = [](std::uint64_t count, const std::string& what) {
-        return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-    };
     return counted(report.sessions, "session") + ", " + counted(report.records, "record") + ", " +
            counted(report.journal_groups, "journal group") + ": " +
            (report.clean() ? "clean" : "not clean");
