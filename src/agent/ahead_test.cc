@@ -131,6 +131,27 @@ TEST_F(AheadTest, ManyLargeResultsAreNotKeptForOneCommit) {
     }
 }
 
+TEST_F(AheadTest, WhatStandsInLineBehindAWriteThatFailedFailsWithIt) {
+    const Counted look =
+        answering("look", std::string(limits::kKeptResultBytes, 'x'), {.read_only = true});
+    begin({.model = std::make_shared<ScriptedModel>(
+               std::vector{calls({{"c1", "look"}, {"c2", "look"}}), says("seen")}),
+           .tools = {look.tool}});
+    let_go();  // the beginning of the run
+    let_go();  // the message that calls
+    ASSERT_EQ(store_->waiting(), 1U) << "the first result; the other one stands in line";
+    store_->lose();
+    work();
+    while (store_->waiting() > 0)
+        let_go();
+    ASSERT_TRUE(result_ && !*result_);
+    EXPECT_EQ(result_->error().reason, "store_failed");
+    const auto log = read_records(inner_, session_->id());
+    ASSERT_TRUE(log);
+    for (const Record& record : *log)
+        EXPECT_FALSE(std::holds_alternative<ToolCompleted>(record.body)) << record.seq;
+}
+
 // Whatever made it plan again.
 class PlanAgainTest : public AheadTest, public ::testing::WithParamInterface<Error> {};
 

@@ -117,6 +117,7 @@ class DurableSession final : public Session {
     PendingCreated created(const PendingToolCall& call, Timestamp at);
     bool is_written(const PendingToolCall& call) const;
     const PendingCall* open_call(const CallId& id) const;
+    std::optional<RunId> open_run() const;
     Timestamp now() const { return clamped(state_, env_.clock.now()); }
 
     std::shared_ptr<void> world_;
@@ -134,7 +135,8 @@ class DurableSession final : public Session {
     std::size_t kept_bytes_ = 0;             // of results among them
     bool stale_ = true;                      // the log has to be read from the beginning
     std::shared_ptr<CommitUnderWay> ahead_;  // the latest that it goes ahead of
-    std::optional<Error> lost_;              // why that did not arrive, until the log is read again
+    std::optional<Error> lost_;              // why what was sent last is not in the log, until that
+                                             // is read again
     boost::asio::any_io_executor loop_;      // on which turns end ahead; empty: they do not
     RunId run_;                              // that the turn in progress is
     std::optional<MessageId> coming_step_;

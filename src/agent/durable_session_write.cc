@@ -107,6 +107,11 @@ Result<void> DurableSession::put_back(Records kept, const std::optional<RunId>& 
     return {};
 }
 
+std::optional<RunId> DurableSession::open_run() const {
+    if (!state_.run_is_open()) return std::nullopt;
+    return state_.run->run_id;
+}
+
 // Calls of one batch end side by side; their records go one after the other.
 Task<void> DurableSession::until_nobody_writes() {
     asio::steady_timer turn(co_await asio::this_coro::executor);
@@ -143,11 +148,16 @@ Task<Result<void>> DurableSession::send_last(Commit commit, Companions::Then the
 }
 
 Task<Result<void>> DurableSession::write(Plan plan, Step step) {
-    if (writing_) co_await until_nobody_writes();
+    std::optional<RunId> run = open_run();
+    if (writing_) {
+        co_await until_nobody_writes();
+        // What the one before wrote, or should have written, may be what this one builds on.
+        if (run && open_run() != run) co_return run_ended();
+    }
     const Writing writing(*this);
+    if (stale_ && lost_) co_return *lost_;
     for (int tries = 0;; ++tries) {
-        std::optional<RunId> run;
-        if (state_.run_is_open()) run = state_.run->run_id;
+        run = open_run();
         Result<Records> planned = plan(state_);
         if (!planned) co_return planned.error();
         Records kept = std::exchange(kept_, {});
@@ -184,7 +194,10 @@ Task<Result<void>> DurableSession::write(Plan plan, Step step) {
             co_return Result<void>();
         }
         stale_ = true;
-        if (!is_outdated(done.error()) || tries == kTries) co_return done.error();
+        if (!is_outdated(done.error()) || tries == kTries) {
+            lost_ = done.error();
+            co_return done.error();
+        }
         co_await until_it_shows(tries);
         // The log is read again, and must have what this turn began with.
         if (Result<void> there = co_await until_it_arrives(); !there) co_return there;
@@ -259,9 +272,7 @@ Result<void> DurableSession::catch_up() {
     if (!latest) return latest.error();
     if (*latest <= sent_) return {};
     if (kept_.empty()) return read_from(sent_ + 1);
-    std::optional<RunId> run;
-    if (state_.run_is_open()) run = state_.run->run_id;
-    return put_back(std::exchange(kept_, {}), run);
+    return put_back(std::exchange(kept_, {}), open_run());
 }
 
 Task<Result<std::optional<Message>>> DurableSession::new_mail() {

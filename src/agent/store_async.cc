@@ -81,6 +81,7 @@ class CommitUnderWay::Box : public std::enable_shared_from_this<Box> {
         std::vector<Answer> answered;
         std::vector<Waiter> left;
         std::vector<asio::any_io_executor> executors;
+        const std::lock_guard calling(calling_);  // whoever is about to call the loop does so first
         const std::lock_guard lock(mutex_);
         closed_ = true;
         answered.swap(ready_);
