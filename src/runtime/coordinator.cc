@@ -230,38 +230,6 @@ Task<Result<Reply>> Coordinator::update(SessionId id, SessionUpdated update, Not
     co_return co_await change(std::move(id), plan, std::move(note));
 }
 
-Task<Result<Reply>> Coordinator::remove(SessionId id) {
-    const Plan plan = [](const SessionState& state) -> Result<Change> {
-        Result<DeletePlan> deleted = plan_delete(state);
-        if (!deleted) return deleted.error();
-        Change change;
-        change.records = std::move(deleted->session);
-        change.system = std::move(deleted->system);
-        change.status = 204;
-        change.run = run_of(state);
-        change.stop = state.run_is_open();
-        change.urgency = Urgency::may_use_reserve;
-        return change;
-    };
-    Result<Reply> answer = co_await change(id, plan, kNoNote);
-    if (!answer && answer.error().reason == "session_damaged") {
-        answer = co_await remove_damaged(id);
-    }
-    if (answer) parts_.driver.forget(id);
-    co_return answer;
-}
-
-// Its own log takes nothing any more; that it is gone stands in the system log alone.
-Task<Result<Reply>> Coordinator::remove_damaged(SessionId id) {
-    RecordBody tombstone = SessionDeleted{id, {}};
-    const Result<void> done = co_await parts_.system.append(std::move(tombstone));
-    if (!done) co_return done.error();
-    Reply answer;
-    answer.status = 204;
-    answer.session = std::move(id);
-    co_return answer;
-}
-
 Task<Result<Reply>> Coordinator::fork(SessionId id, std::optional<Seq> at_seq, std::string title,
                                       Note note) {
     const Result<std::vector<Record>> records = read_records(*parts_.store, id);

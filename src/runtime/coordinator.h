@@ -126,7 +126,9 @@ class Coordinator final {
     using Plan = std::function<Result<Change>(const SessionState&)>;
 
     Task<Result<Reply>> change(SessionId id, Plan plan, Note note);
+    Task<Result<Reply>> remove_whole(SessionId id);
     Task<Result<Reply>> remove_damaged(SessionId id);
+    std::vector<SessionId> who_asks() const;
     Task<Result<Reply>> add_session(SessionId id, Records records, Change change, Note note);
     void add_note(Commit& commit, const Note& note, const Change& change,
                   const std::string& location) const;

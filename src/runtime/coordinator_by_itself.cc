@@ -37,21 +37,6 @@ std::optional<SessionId> whom_it_asks(const PendingCall& call) {
 
 }  // namespace
 
-Task<void> Coordinator::remove_finished(Milliseconds after) {
-    SessionFilter filter;
-    filter.status = SessionStatus::idle;
-    filter.boot = parts_.boot;
-    filter.now = now();
-    filter.updated_before = now() - after;
-    filter.limit = std::numeric_limits<std::size_t>::max();
-    for (const SessionSummary& session : parts_.store->list(filter)) {
-        const Result<Reply> removed = co_await remove(session.id);
-        if (removed || removed.error().reason == "session_gone") continue;
-        parts_.env.log.warn("retention.failed",
-                            {{"session", session.id.text()}, {"error", removed.error().message}});
-    }
-}
-
 Task<void> Coordinator::sweep(SessionId id) {
     const Plan plan = [this](const SessionState& state) -> Result<Change> {
         Change change;
@@ -270,7 +255,7 @@ Coordinator::Orphans Coordinator::find_orphans(std::vector<SessionId> parents) {
 }
 
 // A session that a boot gave up may not have told those who wait for it: what an earlier version
-// left, or what is set aside.
+// left, or what is set aside, or was and is deleted now.
 Task<void> Coordinator::answer_for_the_lost(std::vector<SessionId> askers) {
     for (const SessionId& asker : askers) {
         const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(asker);
@@ -281,6 +266,7 @@ Task<void> Coordinator::answer_for_the_lost(std::vector<SessionId> askers) {
             const Result<std::shared_ptr<const SessionState>> lost = parts_.store->load(*asked);
             if (lost && !is_given_up(**lost)) continue;
             std::string error = "The session was interrupted and does not go on";
+            if (!lost && lost.error().reason == "session_gone") error = "The session was deleted";
             if (call.waits_for == WaitsFor::child) error = child_error(*asked, error);
             Settlement failure = CallFailure{std::move(error)};
             (void)co_await settle(call.pending_id, std::move(failure), kNoNote);

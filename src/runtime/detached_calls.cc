@@ -8,6 +8,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/system/system_error.hpp>
 
+#include "store/store.h"
+
 namespace rouse {
 
 namespace asio = boost::asio;

@@ -64,7 +64,7 @@ MailStop SessionCompanions::deliver(Work& work, const Letter& letter, const Mail
     if (!plan->drives) return stop;
     work.to_drive.push_back(to.session_id);
     if (!plan->wakes) {
-        queue_webhook(work, **work.draft.state_of(to.session_id), "session.resumed", "");
+        queue_webhook(work, **work.draft.state_of(to.session_id), "session.resumed", {});
     }
     return stop;
 }
@@ -155,7 +155,7 @@ void SessionCompanions::close_questions(Work& work, const std::string& last_word
         const bool resumed = plan->resumed;
         work.draft.add(row.from, std::move(plan->records));
         if (!resumed) continue;
-        queue_webhook(work, **work.draft.state_of(row.from), "session.resumed", "");
+        queue_webhook(work, **work.draft.state_of(row.from), "session.resumed", {});
         work.to_drive.push_back(row.from);
     }
 }

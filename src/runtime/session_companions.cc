@@ -211,7 +211,7 @@ Result<void> SessionCompanions::settle_parent(Work& work) {
         const bool resumed = plan->resumed;
         work.draft.add(id, std::move(plan->records));
         if (!resumed) continue;
-        queue_webhook(work, **parent, "session.resumed", "");
+        queue_webhook(work, **parent, "session.resumed", {});
         work.to_drive.push_back(id);
     }
     return {};
@@ -228,17 +228,17 @@ void SessionCompanions::start_next_run(Work& work) {
 // ---- webhooks -------------------------------------------------------------------------------
 
 void SessionCompanions::queue_webhook(Work& work, const SessionState& of, std::string_view type,
-                                      const std::string& extra) {
+                                      const WebhookData& more) {
     for (const WebhookEndpoint& endpoint : webhooks_) {
         const bool wanted = endpoint.events.empty() ||
                             std::ranges::find(endpoint.events, type) != endpoint.events.end();
-        if (wanted) queue_webhook(work, of, endpoint, type, extra);
+        if (wanted) queue_webhook(work, of, endpoint, type, more);
     }
 }
 
 void SessionCompanions::queue_webhook(Work& work, const SessionState& of,
                                       const WebhookEndpoint& endpoint, std::string_view type,
-                                      const std::string& extra) {
+                                      const WebhookData& more) {
     WebhookQueued webhook;
     webhook.delivery_id = ids_.make<MessageId>().text();
     webhook.url = endpoint.url;
@@ -248,8 +248,9 @@ void SessionCompanions::queue_webhook(Work& work, const SessionState& of,
     std::string data = "{\"session_id\":" + to_json_string(of.id.text());
     data += ",\"task_id\":" + to_json_string(of.task_id);
     data += ",\"seq\":" + std::to_string(of.last_seq);
+    data += more.ids;
     // Who wants to know more can ask.
-    if (data.size() + extra.size() < webhook_bytes_) data += extra;
+    if (data.size() + more.rest.size() < webhook_bytes_) data += more.rest;
     data += "}";
     webhook.queued_at = env_.clock.now();
     webhook.data = RawJson::trusted(std::move(data));
@@ -262,10 +263,11 @@ void SessionCompanions::tell_tool(Work& work, const PendingId& id, std::string_v
     const PendingCall* call = work.after.find_pending(id);
     if (call == nullptr || call->webhook_url.empty()) return;
     const WebhookEndpoint endpoint{call->webhook_url, call->webhook_secret_env, {}};
-    std::string extra = ",\"pendingID\":" + to_json_string(id.text());
-    extra += ",\"status\":" + to_json_string(status);
-    extra += ",\"externalRef\":" + to_json_string(call->external_ref);
-    queue_webhook(work, work.after, endpoint, "pending." + std::string(status), extra);
+    WebhookData more;
+    more.ids = ",\"pendingID\":" + to_json_string(id.text());
+    more.ids += ",\"status\":" + to_json_string(status);
+    more.rest = ",\"externalRef\":" + to_json_string(call->external_ref);
+    queue_webhook(work, work.after, endpoint, "pending." + std::string(status), more);
 }
 
 void SessionCompanions::tell_tools(Work& work) {
@@ -296,27 +298,28 @@ void SessionCompanions::queue_webhooks(Work& work) {
         if (std::holds_alternative<RunWaiting>(record)) {
             if (rotated || !after.is_parked()) continue;
             if (find<TokenMinted>(work.records) == nullptr) continue;
-            queue_webhook(work, after, "session.waiting", ",\"wait\":" + to_json(*after.run->wait));
+            queue_webhook(work, after, "session.waiting",
+                          {"", ",\"wait\":" + to_json(*after.run->wait)});
         } else if (std::holds_alternative<RunResumed>(record)) {
-            queue_webhook(work, after, "session.resumed", "");
+            queue_webhook(work, after, "session.resumed", {});
         } else if (std::holds_alternative<RunCompleted>(record)) {
-            queue_webhook(work, after, "session.completed", "");
+            queue_webhook(work, after, "session.completed", {});
         } else if (const auto* failed = std::get_if<RunFailed>(&record)) {
             queue_webhook(work, after, "session.failed",
-                          ",\"error\":" + to_json_string(failed->error));
+                          {"", ",\"error\":" + to_json_string(failed->error)});
         } else if (const auto* left = std::get_if<RunInterrupted>(&record)) {
             queue_webhook(work, after, "session.interrupted",
-                          ",\"reason\":" + to_json_string(to_string(left->reason)));
+                          {"", ",\"reason\":" + to_json_string(to_string(left->reason))});
         } else if (const auto* created = std::get_if<PendingCreated>(&record)) {
             queue_webhook(
                 work, after, "pending.created",
-                pending(created->pending_id) + ",\"tool\":" + to_json_string(created->tool));
+                {pending(created->pending_id), ",\"tool\":" + to_json_string(created->tool)});
         } else if (const auto* expiring = std::get_if<PendingExpiring>(&record)) {
             queue_webhook(work, after, "pending.expiring",
-                          pending(expiring->pending_id) + ",\"expires_at\":" +
-                              to_json_string(to_rfc3339(expiring->expires_at)));
+                          {pending(expiring->pending_id),
+                           ",\"expires_at\":" + to_json_string(to_rfc3339(expiring->expires_at))});
         } else if (const auto* expired = std::get_if<PendingExpired>(&record)) {
-            queue_webhook(work, after, "pending.expired", pending(expired->pending_id));
+            queue_webhook(work, after, "pending.expired", {pending(expired->pending_id), ""});
         }
     }
 }

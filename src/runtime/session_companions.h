@@ -125,10 +125,15 @@ class SessionCompanions final : public Companions {
     std::string chain_limit(Work& work, const std::string& chain, std::uint32_t hops) const;
     void note_wake(Work& work, const std::string& chain);
     void queue_webhooks(Work& work);
+    // JSON members, each with a leading comma, behind those that all webhooks have.
+    struct WebhookData {
+        std::string ids = {};
+        std::string rest = {};  // left out if it is too long
+    };
     void queue_webhook(Work& work, const SessionState& of, std::string_view type,
-                       const std::string& extra);
+                       const WebhookData& more);
     void queue_webhook(Work& work, const SessionState& of, const WebhookEndpoint& endpoint,
-                       std::string_view type, const std::string& extra);
+                       std::string_view type, const WebhookData& more);
     void tell_tools(Work& work);
     void tell_tool(Work& work, const PendingId& id, std::string_view status);
 

@@ -157,8 +157,9 @@ Task<Result<void>> SystemLog::append(RecordBody record) {
     co_return co_await append_all(std::move(records));
 }
 
-Task<Result<void>> SystemLog::append_all(Records records) {
-    const Commit commit = make_commit(system_log(), std::nullopt, std::move(records));
+Task<Result<void>> SystemLog::append_all(Records records, Urgency urgency) {
+    Commit commit = make_commit(system_log(), std::nullopt, std::move(records));
+    commit.urgency = urgency;
     Commit sent = commit;
     const Result<Committed> done = co_await commit_async(*store_, std::move(sent));
     if (!done) co_return done.error();

@@ -34,7 +34,7 @@ class SystemLog final {
 
     // Commits and folds.
     Task<Result<void>> append(RecordBody record);
-    Task<Result<void>> append_all(Records records);
+    Task<Result<void>> append_all(Records records, Urgency urgency = Urgency::normal);
 
     // A copy of a part of the state, or a question to it, under the lock.
     template <class Ask>

@@ -28,8 +28,8 @@ class WatchedStore final : public testing::ForwardingStore {
  public:
     using ForwardingStore::ForwardingStore;
     Result<std::vector<std::string>> read(const SessionId& log, Seq from,
-                                          std::size_t limit) override {
-        if (limit > 1) first_read = std::min(first_read, from);
+                                          ReadLimit limit) override {
+        if (limit.items > 1) first_read = std::min(first_read, from);
         return inner_.read(log, from, limit);
     }
     std::optional<SystemView> system_view() override { return inner_.system_view(); }

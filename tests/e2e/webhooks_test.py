@@ -161,7 +161,7 @@ class Short(WebhookCase):
         waiting = self.wait_for("session.waiting", session["id"])[0].json["data"]
         self.assertEqual(set(waiting), {"session_id", "task_id", "seq"})
         created = self.wait_for("pending.created", session["id"])[0].json["data"]
-        self.assertEqual(created.get("tool", "job"), "job")
+        self.assertEqual(set(created), {"session_id", "task_id", "seq", "pending_id"})
         self.finish(session)
 
 
