@@ -162,7 +162,7 @@ Result<client::Answer<client::SessionView>> open_session(Context& context, const
     session.agent = options.agent;
     if (!options.model.empty()) {
         const std::size_t colon = options.model.find(':');
-        if (colon == std::string::npos) {
+        if (colon == std::string::npos || colon == 0 || colon + 1 == options.model.size()) {
             return usage("--model is anthropic:MODEL or openai:MODEL, not '" + options.model + "'");
         }
         session.provider_type = options.model.substr(0, colon);

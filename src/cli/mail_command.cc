@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/names.h"
@@ -23,16 +24,19 @@ Result<int> send(Context& context, const MailOptions& options) {
     client::MailToSend mail = options.mail;
     mail.to = options.to;
     mail.message = options.text;
-    // A session is known without its task; an alias is one of a task.
-    if (mail.to.starts_with(SessionId::kPrefix)) {
-        const Result<SessionId> id = find_session(context.client, mail.to);
-        if (!id) return id.error();
+    // A session is known without its task; an alias is one of a task, and may look like an id.
+    std::optional<Error> no_session;
+    Result<SessionId> id = SessionId();
+    if (mail.to.starts_with(SessionId::kPrefix)) id = find_session(context.client, mail.to);
+    if (!id) no_session = id.error();
+    if (id && !id->empty()) {
         const auto session = context.client.session(*id);
         if (!session) return session.error();
         mail.to = id->text();
         if (mail.task_id.empty()) mail.task_id = session->value.task_id.value_or("");
     }
     const auto sent = context.client.broadcast(mail);
+    if (!sent && no_session && sent.error().reason == "unknown_alias") return *no_session;
     if (!sent) return sent.error();
     if (context.json()) return context.print_json(sent->json);
     for (const client::MailStopView& stop : sent->value.delivered) {

@@ -8,6 +8,7 @@
 #include "cli/server_commands.h"
 #include "cli/text.h"
 #include "cli/times.h"
+#include "cli/usage.h"
 
 namespace rouse::cli {
 namespace {
@@ -159,7 +160,8 @@ Result<int> deny(Context& context, const Options& options) {
 
 void add_list_options(CLI::App& command, Options& options) {
     command.add_option("--session", options.session, "of this session");
-    command.add_option("--status", options.status, "waiting or processing");
+    command.add_option("--status", options.status, "instead of those that are open")
+        ->check(one_of({"waiting", "processing", "completed", "failed", "expired", "cancelled"}));
     add_page_options(command, options.page, 1000);
 }
 

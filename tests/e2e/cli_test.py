@@ -279,12 +279,17 @@ class CommandLine(kit.Case):
         unknown = self.rouse("send", "builder", "hello")
         self.assertEqual(unknown.returncode, 1, unknown)
         self.assertEqual(self.rouse("send", "builder", "hello", "--task", "web").returncode, 0)
+        self.client.post("/v1/sessions", {"alias": "sess_build"})
+        self.assertEqual(self.rouse("send", "sess_build", "hello").returncode, 0)
+        nobody = self.rouse("send", "sess_none", "hello")
+        self.assertEqual((nobody.returncode, "too short" in nobody.stderr), (2, True), nobody)
 
     @every([(words, words, part) for words, part in (
         ("rnu", "did you mean 'rouse run'?"), ("sessions shwo", "did you mean 'rouse sessions show'?"),
         ("show x", "'rouse sessions show' or 'rouse pending show'"), ("--verison", "--version"),
         ("", "Subcommands:"), ("config", "Usage: rouse config"), ("run", "prompt is required"),
-        ("waits --kind persn", "did you mean person?"), ("cancel x --mode y", "discard"))])
+        ("waits --kind persn", "did you mean person?"),
+        ("pending ls --status bogus", "expired"), ("run --model anthropic: x", "MODEL"), ("cancel x --mode y", "discard"))])
     def test_mistakes_name_what_was_meant(self, words, part):
         done = self.rouse(*words.split())
         self.assertEqual((done.returncode, done.stdout), (2, ""), done)
