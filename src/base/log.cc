@@ -15,8 +15,7 @@ namespace {
 
 std::unique_ptr<spdlog::logger> make_sink(spdlog::sink_ptr sink) {
     auto logger = std::make_unique<spdlog::logger>("rouse", std::move(sink));
-    logger->set_pattern("{\"ts\":\"%Y-%m-%dT%H:%M:%S.%eZ\",\"level\":\"%l\",%v}",
-                        spdlog::pattern_time_type::utc);
+    logger->set_pattern("{\"ts\":\"%Y-%m-%dT%H:%M:%S.%eZ\",%v}", spdlog::pattern_time_type::utc);
     logger->set_level(spdlog::level::trace);
     return logger;
 }
@@ -30,6 +29,18 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
         case LogLevel::off: return spdlog::level::off;
     }
     return spdlog::level::off;
+}
+
+// As the configuration has it, not as the library would say.
+std::string_view name_of(LogLevel level) {
+    switch (level) {
+        case LogLevel::debug: return "debug";
+        case LogLevel::info: return "info";
+        case LogLevel::warn: return "warn";
+        case LogLevel::error: return "error";
+        case LogLevel::off: return "off";
+    }
+    return "off";
 }
 
 // What moves the cursor, breaks a line or turns the direction of writing around.
@@ -83,7 +94,9 @@ Logger::~Logger() = default;
 
 void Logger::write(LogLevel level, std::string_view event, Fields fields) {
     if (level < level_) return;
-    std::string line = "\"event\":";
+    std::string line = "\"level\":";
+    append_json_string(line, name_of(level));
+    line += ",\"event\":";
     append_json_string(line, event);
     for (const LogField& field : fields) {
         line += ',';

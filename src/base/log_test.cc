@@ -41,7 +41,7 @@ TEST(LogTest, OneLineIsOneEvent) {
     EXPECT_EQ(fields_of(lines[0]),
               R"("info","event":"run.waiting","session":"sess_1","count":3,"late":true,)"
               R"("big":18446744073709551615})");
-    EXPECT_EQ(fields_of(lines[1]), R"("warning","event":"plain"})");
+    EXPECT_EQ(fields_of(lines[1]), R"("warn","event":"plain"})");
     EXPECT_EQ(fields_of(lines[2]), R"("error","event":"failed","what":"disk"})");
     EXPECT_EQ(fields_of(lines[3]), R"("debug","event":"detail","delta":-5})");
 }
