@@ -481,6 +481,11 @@ TEST_F(DamageTest, AJournalThatIsMissingOrCutIsNoticed) {
         EXPECT_TRUE(names(verified(*damaged), FindingKind::damage, segment));
         const auto store = open(*damaged);
         EXPECT_EQ((*store->load(kHealthy))->last_seq, 3U) << "what the checkpoint has";
+        // Killed before there was anything to write: the index goes on with what is there by now.
+        const std::unique_ptr<CrashingFs> again = damaged->copy();
+        EXPECT_TRUE(verified(*again).clean());
+        (void)open(*again);
+        EXPECT_FALSE(again->read_raw(kStoreDirectory + "/damaged/index.ckpt")) << gone;
     }
 }
 

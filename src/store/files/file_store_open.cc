@@ -63,7 +63,7 @@ class FileStore::Opener {
         store_.applied_.offset = store_.journal_.position().offset;
         if (Result<void> done = make_reserve(); !done) return done;
         table_.finish_replay();
-        if (!rebuilt_ && !part_cut_) return {};
+        if (!rebuilt_ && !part_cut_ && !journal_missing_) return {};
         const Result<void> written = store_.checkpoint();
         const bool can_wait = !rebuilt_ && store_.full_;  // until there is room
         return can_wait ? Result<void>() : written;
@@ -88,6 +88,7 @@ class FileStore::Opener {
                 const Result<bool> there = files::has_position(env_.fs, layout_, covered);
                 if (!there) return there.error();
                 if (!*there) {
+                    journal_missing_ = true;
                     env_.log.error("journal.missing", {{"file", layout_.segment(covered.segment)}});
                 }
                 store_.covered_ = covered;
@@ -295,6 +296,7 @@ class FileStore::Opener {
     LogTable& table_;
     bool rebuilt_ = false;
     bool part_cut_ = false;
+    bool journal_missing_ = false;
     std::map<SessionId, std::string> unappended_;
     std::map<SessionId, std::string> missing_;  // what the journal has for logs without a file
 };

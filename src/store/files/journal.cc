@@ -236,6 +236,9 @@ Result<void> Journal::start(const ReplayEnd& end) {
         env_.fs.open(layout_.segment(end.position.segment), OpenMode::write);
     if (!file && file.error().kind == ErrorKind::not_found) return rotate();
     if (!file) return file.error();
+    const Result<std::uint64_t> size = (*file)->size();
+    if (!size) return size.error();
+    if (*size < end.position.offset) return rotate();  // somebody cut it
     current_ = *std::move(file);
     return {};
 }
@@ -397,7 +400,9 @@ Result<JournalPosition> Journal::append(GroupBuilder& group) {
         return Error(ErrorKind::io, "io_error", written.error().message);
     }
     const std::lock_guard lock(mutex_);
-    std::vector<Segment::Mark>& marks = segments_[at.segment].marks;
+    Segment& segment = segments_[at.segment];
+    if (at.offset == 0) segment.first_group = at.group + 1;
+    std::vector<Segment::Mark>& marks = segment.marks;
     if (at.offset >= kMarkEvery + (marks.empty() ? 0 : marks.back().offset)) {
         marks.push_back({at.group + 1, at.offset});
     }
