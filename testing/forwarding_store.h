@@ -23,7 +23,7 @@ class ForwardingStore : public Store {
     std::uint64_t log_bytes(const SessionId& log) override { return inner_.log_bytes(log); }
     std::string task_of(const SessionId& log) override { return inner_.task_of(log); }
     Result<std::vector<std::string>> read(const SessionId& log, Seq from,
-                                          std::size_t limit) override {
+                                          ReadLimit limit) override {
         return inner_.read(log, from, limit);
     }
     std::vector<SessionSummary> list(const SessionFilter& filter) override {
@@ -39,7 +39,7 @@ class ForwardingStore : public Store {
     void visit_active(const std::function<void(const SessionSummary&)>& visit) override {
         inner_.visit_active(visit);
     }
-    Result<std::vector<CommittedLines>> read_commits(Cursor after, std::size_t limit) override {
+    Result<std::vector<CommittedLines>> read_commits(Cursor after, ReadLimit limit) override {
         return inner_.read_commits(after, limit);
     }
     void listen(Listener listener) override { inner_.listen(std::move(listener)); }

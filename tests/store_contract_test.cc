@@ -410,6 +410,22 @@ TEST_P(StoreContractTest, TellsOfEveryCommitInOrderBeforeItsCallback) {
         EXPECT_EQ(store().read_commits(ahead, 100).error().reason, "cursor_ahead");
 }
 
+TEST_P(StoreContractTest, ReadsNoFurtherThanTheLineThatFillsThePage) {  // P11
+    const SessionId id = create();
+    const Cursor start = store().read_commits({}, 1)->front().cursor;
+    for (int i = 0; i < 4; ++i)
+        ASSERT_TRUE(commit(id, std::nullopt, {message(std::string(1000, 'x'))}));
+    for (const auto& [bytes, lines] : {std::pair(1, 1), {900, 1}, {1500, 2}, {100'000, 4}}) {
+        const ReadLimit limit(100, static_cast<std::size_t>(bytes));
+        const auto read = store().read(id, 2, limit);
+        ASSERT_TRUE(read);
+        EXPECT_EQ(read->size(), static_cast<std::size_t>(lines)) << bytes;
+        EXPECT_EQ(limit.is_reached(read->size(), total_bytes(*read)), lines < 4);
+        EXPECT_EQ(store().read_commits(start, limit)->size(), read->size()) << bytes;
+    }
+    EXPECT_EQ(store().read(id, 2, {2, 100'000})->size(), 2U);
+}
+
 TEST_P(StoreContractTest, AClockThatGoesBackDoesNotTakeTheLogAlong) {  // W11, T30
     const SessionId id = create();
     clock().advance(std::chrono::hours(-24));

@@ -24,6 +24,7 @@
 #include "runtime/outbox.h"
 #include "runtime/work_loop.h"
 #include "server/http_server.h"
+#include "server/transcripts.h"
 #include "store/files/file_store.h"
 
 namespace rouse::app {
@@ -181,6 +182,7 @@ class Service {
         auto guard = asio::make_work_guard(work_);
         std::thread work([this] { run_together(work_, *store_); });
         net_.run();
+        reading_.stop();  // nobody is left who could be answered
         reading_.join();
         guard.reset();
         work.join();
@@ -250,13 +252,10 @@ class Service {
         auto state = store_->load(id);
         if (!state) return "{}";
         state = notes_.over(*std::move(state));
-        Transcript said;
-        const Result<std::vector<Record>> log = read_records(*store_, id);
-        for (const Record& record : log ? *log : std::vector<Record>())
-            said.fold(record);
+        const Result<Transcript> said = read_open_calls(*store_, **state);
+        const OpenInputs inputs = said ? open_inputs(**state, *said) : OpenInputs();
         const Viewer viewer{boot_id_, env_.clock.now(), false};
-        return session_json(**state, open_inputs(**state, said), std::nullopt,
-                            store_->log_bytes(id), viewer);
+        return session_json(**state, inputs, std::nullopt, store_->log_bytes(id), viewer);
     }
 
     Task<Result<void>> settle(PendingId id, Settlement settlement) {
@@ -356,6 +355,21 @@ class Service {
         return http_.use_tls(server.tls_cert, server.tls_key);
     }
 
+    // A server that began without TLS goes on without, and the other way round.
+    static std::string needs_restart(const Config& began, const Config& now) {
+        const bool certificate_alone =
+            !began.server.tls_cert.empty() && !now.server.tls_cert.empty();
+        std::string left;
+        for (const std::string& key : changed_keys(began, now)) {
+            const bool of_models = key.starts_with("anthropic.") || key.starts_with("openai.");
+            const bool of_tls = key == "server.tls_cert" || key == "server.tls_key";
+            if (of_models || (of_tls && certificate_alone)) continue;
+            if (key == "agents" || key == "tools" || key == "limits.call_timeout") continue;
+            left += (left.empty() ? "" : ", ") + key;
+        }
+        return left;
+    }
+
     void reload() {
         const Result<Config> config = options_.reload();
         const Result<Catalogue> catalogue = config ? build_catalogue(*config, catalogue_parts())
@@ -368,20 +382,8 @@ class Service {
         registry_.replace(*catalogue);
         env_.log.info("config.reloaded",
                       {{"agents", catalogue->agents.size()}, {"tools", catalogue->tools.size()}});
-        const std::string left = needs_restart(changed_keys(options_.config, *config));
+        const std::string left = needs_restart(options_.config, *config);
         if (!left.empty()) env_.log.warn("config.needs_restart", {{"keys", left}});
-    }
-
-    static std::string needs_restart(const std::vector<std::string>& keys) {
-        static const std::set<std::string, std::less<>> taken_over = {
-            "agents", "tools", "limits.call_timeout", "server.tls_cert", "server.tls_key"};
-        std::string left;
-        for (const std::string& key : keys) {
-            const bool of_models = key.starts_with("anthropic.") || key.starts_with("openai.");
-            if (of_models || taken_over.contains(key)) continue;
-            left += (left.empty() ? "" : ", ") + key;
-        }
-        return left;
     }
 
     Task<void> shut_down() {

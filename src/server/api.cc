@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "domain/fold.h"
 #include "server/body.h"
+#include "server/transcripts.h"
 
 namespace rouse::server {
 namespace {
@@ -180,7 +181,7 @@ Api::FirstAnswer Api::find_answer(const Route& route, Request& request) {
     note.key = sha256_hex(request.principal.id + "\n" + std::string(route.pattern) + "\n" +
                           request.path + "\n" + std::string(key));
     note.body_digest = sha256_hex(request.body);
-    if (in_progress_.contains(note.key)) {
+    if (under_way_->keys.contains(note.key)) {
         return {{},
                 to_problem(Error(ErrorKind::conflict, "idempotency_in_progress",
                                  "the first request with this key is not answered yet"))};
@@ -233,14 +234,16 @@ Task<Response> Api::replay(Request& request, RequestAnswered first) {
 
 Task<Response> Api::dispatch(const Route& route, Request& request) {
     const auto began = parts_.env.clock.monotonic();
-    struct UnderWay {
-        std::atomic<std::size_t>& count;
-        explicit UnderWay(std::atomic<std::size_t>& requests) : count(requests) { ++count; }
-        UnderWay(const UnderWay&) = delete;
-        UnderWay& operator=(const UnderWay&) = delete;
-        ~UnderWay() { --count; }
+    struct Counted {
+        std::shared_ptr<UnderWay> among;
+        explicit Counted(std::shared_ptr<UnderWay> all) : among(std::move(all)) {
+            ++among->requests;
+        }
+        Counted(const Counted&) = delete;
+        Counted& operator=(const Counted&) = delete;
+        ~Counted() { --among->requests; }
     };
-    const UnderWay under_way(under_way_);
+    const Counted counted(under_way_);
     Response response = co_await call(route, request);
     parts_.metrics.request(request.method, response.status, parts_.env.clock.monotonic() - began);
     if (parts_.env.log.takes(LogLevel::debug)) {
@@ -267,19 +270,24 @@ Task<Response> Api::call(const Route& route, Request& request) {
     FirstAnswer first = find_answer(route, request);
     if (first.problem) co_return fail(request, *std::move(first.problem));
     if (first.answer) co_return co_await replay(request, *std::move(first.answer));
-    struct UnderWay {
-        std::set<std::string>& keys;
+    struct KeyTaken {
+        std::shared_ptr<UnderWay> among;
         std::string key;
-        ~UnderWay() { keys.erase(key); }
+        ~KeyTaken() { among->keys.erase(key); }
     };
-    std::optional<UnderWay> under_way;
+    std::optional<KeyTaken> taken;
     if (request.note) {
-        in_progress_.insert(request.note->key);
-        under_way.emplace(in_progress_, request.note->key);
+        under_way_->keys.insert(request.note->key);
+        taken.emplace(under_way_, request.note->key);
     }
-    if (!request.path_parameters.empty()) {
-        Task<void> read = bring_in(request.path_parameters.front());
-        co_await std::move(read);
+    // Whoever is nobody is looked at first.
+    if (route.access != Access::or_pending_id) {
+        for (const std::string& name : request.path_parameters) {
+            const Result<SessionId> session = parse_session_id(name);
+            Task<void> read =
+                session ? bring_in(*session) : bring_in_call(request, PendingId(name));
+            co_await std::move(read);
+        }
     }
     Task<Response> handled = (this->*route.handler)(request);
     Response response = co_await std::move(handled);
@@ -365,45 +373,23 @@ Result<std::shared_ptr<const SessionState>> Api::find_session(const Request& req
 
 // Ahead of those who ask for the state of a session: of one that is long and not in memory, the log
 // is read aside.
-Task<void> Api::bring_in(const std::string& id) {
-    Result<SessionId> session = parse_session_id(id);
-    if (!session) session = session_of(PendingId(id));
-    if (!session || !parts_.store->loads_slowly(*session)) co_return;
-    const auto read = [this, &session] { (void)parts_.store->load(*session); };
-    (void)co_await aside(*session, read);
+Task<void> Api::bring_in(SessionId session) {
+    if (!parts_.store->loads_slowly(session)) co_return;
+    const auto read = [this, &session] { (void)parts_.store->load(session); };
+    (void)co_await aside(session, read);
 }
 
-Result<Transcript> Api::transcript(const SessionId& id) const {
-    const Result<std::vector<Record>> records = read_records(*parts_.store, id);
-    if (!records) return records.error();
-    Transcript transcript;
-    for (const Record& record : *records)
-        transcript.fold(record);
-    return transcript;
-}
-
-// What somebody waits for stands near the end of a session.
-Result<Transcript> Api::transcript_with(const SessionId& id,
-                                        const std::vector<PendingId>& calls) const {
-    Transcript end;
-    const auto has_all = [&](std::span<const Record> records) {
-        end = Transcript();
-        for (const Record& record : records)
-            end.fold(record);
-        return std::ranges::all_of(
-            calls, [&](const PendingId& call) { return find_part(end, call) != nullptr; });
-    };
-    const Result<std::vector<Record>> records = read_back(*parts_.store, id, has_all);
-    if (!records) return records.error();
-    return end;
-}
-
-Result<Transcript> Api::transcript_of_open_calls(const SessionState& state) const {
-    std::vector<PendingId> open;
-    for (const PendingCall& call : state.pending) {
-        if (is_open(call.status)) open.push_back(call.pending_id);
-    }
-    return transcript_with(state.id, open);
+Task<void> Api::bring_in_call(Request& request, PendingId id) {
+    const Result<SessionId> session = session_of(id);
+    if (!session) co_return;
+    Task<void> state_read = bring_in(*session);
+    co_await std::move(state_read);
+    if (parts_.store->log_bytes(*session) < limits::kLongLog) co_return;
+    const auto state = parts_.store->load(*session);
+    if (!state || (*state)->find_pending(id) != nullptr) co_return;
+    const auto read = [this, &id] { return find_past_call(id); };
+    Result<std::optional<PendingCall>> found = co_await aside(*session, read);
+    if (found) request.past_call = Request::PastCall{id, *std::move(found)};
 }
 
 std::pair<SessionState, Transcript> Api::readable_part(const SessionId& id) const {
@@ -495,7 +481,7 @@ Response Api::session_response(Request& request, int status, const SessionId& id
     OpenInputs inputs;
     if (report && report->suspension) inputs = open_inputs(*report->suspension);
     if ((*state)->open_calls() > inputs.size()) {
-        const Result<Transcript> said = transcript_of_open_calls(**state);
+        const Result<Transcript> said = read_open_calls(*parts_.store, **state);
         if (!said) return fail(request, said.error());
         inputs = open_inputs(**state, *said);
     }

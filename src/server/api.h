@@ -65,7 +65,7 @@ class Api final {
     std::string new_request_id();
     Auth& auth() { return parts_.auth; }
     void set_ready(bool ready) { ready_ = ready; }
-    std::size_t requests_under_way() const { return under_way_; }  // from any thread
+    std::size_t requests_under_way() const { return under_way_->requests; }  // from any thread
     void set_boot(BootReport boot) { boot_ = std::move(boot); }
 
     enum class Access : std::uint8_t { open, read, submit, operate, admin, or_pending_id };
@@ -129,7 +129,8 @@ class Api final {
     static Task<std::invoke_result_t<Read>> call_there(Read read) {
         co_return read();
     }
-    Task<void> bring_in(const std::string& id);
+    Task<void> bring_in(SessionId session);
+    Task<void> bring_in_call(Request& request, PendingId id);
     // How long a request waits for an outcome, and whether somebody still waits for it.
     struct Patience {
         Wait wait;
@@ -166,11 +167,6 @@ class Api final {
     Result<std::shared_ptr<const SessionState>> find_session(const Request& request) const;
     Result<std::shared_ptr<const SessionState>> find_session(const Request& request,
                                                              const SessionId& id) const;
-    Result<Transcript> transcript(const SessionId& id) const;
-    // As much of its end as says what these calls were asked for.
-    Result<Transcript> transcript_with(const SessionId& id,
-                                       const std::vector<PendingId>& calls) const;
-    Result<Transcript> transcript_of_open_calls(const SessionState& state) const;
     // Of a damaged session, what comes before the damage.
     std::pair<SessionState, Transcript> readable_part(const SessionId& id) const;
     std::optional<Damage> damage_of(const SessionId& id) const;
@@ -182,9 +178,10 @@ class Api final {
         const ToolDefinition* tool = nullptr;  // in the catalogue
     };
     Result<FoundCall> find_call(const Request& request, const PendingId& id) const;
+    Result<std::optional<PendingCall>> find_past_call(const PendingId& id) const;
     static void check_input(const FoundCall& found, const RawJson& input, Body& body);
     std::optional<Problem> may_settle(Request& request, const PendingId& id);
-    std::optional<Response> refuse_settling(Request& request, const PendingId& id);
+    Task<std::optional<Response>> refuse_settling(Request& request, PendingId id);
     std::string call_json(const Request& request, const SessionId& session, const PendingCall& call,
                           const ToolPart* part) const;
 
@@ -197,7 +194,7 @@ class Api final {
         std::vector<ListedCall> calls;
         std::string next_cursor;  // empty: there is nothing more
     };
-    CallPage list_open(const Request& request, PendingFilter filter) const;
+    Task<CallPage> list_open(Request& request, PendingFilter filter);
     CallPage list_settled(const Request& request, const PendingFilter& filter,
                           const std::string& cursor) const;
     void add_settled(const Request& request, const PendingFilter& filter, const SessionId& session,
@@ -270,8 +267,12 @@ class Api final {
     IdSource ids_;
     bool ready_ = false;
     BootReport boot_;
-    std::set<std::string> in_progress_;  // requests with an Idempotency-Key
-    std::atomic<std::size_t> under_way_ = 0;
+    // What is being answered. A request that waits for a log when the server ends goes last of all.
+    struct UnderWay {
+        std::atomic<std::size_t> requests = 0;
+        std::set<std::string> keys;  // of those with an Idempotency-Key
+    };
+    const std::shared_ptr<UnderWay> under_way_ = std::make_shared<UnderWay>();
 };
 
 std::string openapi_json(const std::vector<Api::Route>& routes, const std::string& version);

@@ -6,6 +6,7 @@
 #include "domain/history.h"
 #include "server/api.h"
 #include "server/body.h"
+#include "server/transcripts.h"
 
 namespace rouse::server {
 namespace {
@@ -77,29 +78,34 @@ Result<Api::FoundCall> Api::find_call(const Request& request, const PendingId& i
     if (const PendingCall* call = (*state)->find_pending(id)) {
         found.call = *call;
     } else {
-        const Result<std::vector<Record>> log = read_back_to(*parts_.store, *session, id);
-        if (!log) return log.error();
-        std::optional<PendingCall> settled = find_settled_call(*log, id);
-        if (!settled) return unknown_pending_id();
-        found.call = *std::move(settled);
+        const bool is_read = request.past_call && request.past_call->id == id;
+        Result<std::optional<PendingCall>> past = std::optional<PendingCall>();
+        if (is_read) {
+            past = request.past_call->call;
+        } else {
+            past = find_past_call(id);
+        }
+        if (!past) return past.error();
+        if (!*past) return unknown_pending_id();
+        found.call = **past;
     }
     found.catalogue = parts_.registry.catalogue();
     found.tool = found.catalogue->find_tool(found.call.tool);
     return found;
 }
 
+Result<std::optional<PendingCall>> Api::find_past_call(const PendingId& id) const {
+    const Result<SessionId> session = session_of(id);
+    if (!session) return unknown_pending_id();
+    const Result<std::vector<Record>> log = read_back_to(*parts_.store, *session, id);
+    if (!log) return log.error();
+    return find_settled_call(*log, id);
+}
+
 // A bearer token with enough rights always may. Without one, only the system that was told the id
 // may, and if the tool has a secret, only with a signature.
 std::optional<Problem> Api::may_settle(Request& request, const PendingId& id) {
     const bool known = request.principal.scope.has_value();
-    if (!known) {
-        if (const auto seconds = parts_.auth.submissions().refuses(request.remote)) {
-            Problem problem{429, "rate_limited", "Too many refused submissions",
-                            "wait, then send results for calls that wait"};
-            problem.headers.emplace_back("Retry-After", std::to_string(*seconds));
-            return problem;
-        }
-    }
     const Result<FoundCall> found = find_call(request, id);
     if (!found) return to_problem(found.error());
     const bool for_person = found->call.waits_for == WaitsFor::person;
@@ -131,12 +137,23 @@ std::optional<Problem> Api::may_settle(Request& request, const PendingId& id) {
 }
 
 // A body that names no call is refused for that, later.
-std::optional<Response> Api::refuse_settling(Request& request, const PendingId& id) {
-    if (id.empty()) return std::nullopt;
-    std::optional<Problem> problem = may_settle(request, id);
-    if (!problem) return std::nullopt;
-    if (!request.principal.scope) parts_.auth.submissions().note(request.remote);
-    return fail(request, *std::move(problem));
+Task<std::optional<Response>> Api::refuse_settling(Request& request, PendingId id) {
+    if (id.empty()) co_return std::nullopt;
+    std::optional<Problem> problem;
+    const bool known = request.principal.scope.has_value();
+    const auto seconds = parts_.auth.submissions().refuses(request.remote);
+    if (!known && seconds) {
+        problem = Problem{429, "rate_limited", "Too many refused submissions",
+                          "wait, then send results for calls that wait"};
+        problem->headers.emplace_back("Retry-After", std::to_string(*seconds));
+    } else {
+        Task<void> read = bring_in_call(request, id);
+        co_await std::move(read);
+        problem = may_settle(request, id);
+    }
+    if (!problem) co_return std::nullopt;
+    if (!known) parts_.auth.submissions().note(request.remote);
+    co_return fail(request, *std::move(problem));
 }
 
 Task<Response> Api::settle(Request& request, const PendingId& id, Settlement settlement) {
@@ -171,9 +188,8 @@ Task<Response> Api::post_result(Request& request) {
     const PendingId id(pending_id_of(request.body));
     Body body(request.body);
     (void)body.required_text("pendingID");
-    Task<void> read = bring_in(id.text());
-    co_await std::move(read);
-    if (auto refused = refuse_settling(request, id)) co_return *std::move(refused);
+    std::optional<Response> refused = co_await refuse_settling(request, id);
+    if (refused) co_return *std::move(refused);
     std::optional<ToolResult> result = body.tool_result("result");
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
     co_return co_await settle(request, id, *std::move(result));
@@ -183,9 +199,8 @@ Task<Response> Api::post_error(Request& request) {
     const PendingId id(pending_id_of(request.body));
     Body body(request.body);
     (void)body.required_text("pendingID");
-    Task<void> read = bring_in(id.text());
-    co_await std::move(read);
-    if (auto refused = refuse_settling(request, id)) co_return *std::move(refused);
+    std::optional<Response> refused = co_await refuse_settling(request, id);
+    if (refused) co_return *std::move(refused);
     const std::string error = body.required_text("error");
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
     Settlement failure = CallFailure{error};
@@ -196,9 +211,8 @@ Task<Response> Api::post_webhook(Request& request) {
     const PendingId id(pending_id_of(request.body));
     Body body(request.body);
     (void)body.required_text("pendingID");
-    Task<void> read = bring_in(id.text());
-    co_await std::move(read);
-    if (auto refused = refuse_settling(request, id)) co_return *std::move(refused);
+    std::optional<Response> refused = co_await refuse_settling(request, id);
+    if (refused) co_return *std::move(refused);
     (void)body.text("type");  // some say what they bring
     if (body.has("progress")) {
         const Progress progress = read_progress(body, "progress");
@@ -219,7 +233,8 @@ Task<Response> Api::post_webhook(Request& request) {
 
 Task<Response> Api::post_plain_webhook(Request& request) {
     const PendingId id(request.path_parameters.at(0));
-    if (auto refused = refuse_settling(request, id)) co_return *std::move(refused);
+    std::optional<Response> refused = co_await refuse_settling(request, id);
+    if (refused) co_return *std::move(refused);
     const Result<RawJson> output = RawJson::parse(request.body);
     if (!output) {
         co_return fail(request, invalid_request("the body is not JSON: " + output.error().message));
@@ -278,7 +293,7 @@ Task<Response> Api::get_pending(Request& request) {
     const PendingId id(request.path_parameters.at(0));
     const Result<FoundCall> found = find_call(request, id);
     if (!found) co_return fail(request, found.error());
-    const Result<Transcript> said = transcript_with(found->session, {id});
+    const Result<Transcript> said = read_transcript_with(*parts_.store, found->session, {id});
     if (!said) co_return fail(request, said.error());
     JsonObject out;
     out.raw("pending", call_json(request, found->session, found->call, find_part(*said, id)));
@@ -348,7 +363,7 @@ Task<Response> Api::claim_any(Request& request) {
     for (const PendingId& id : *claimed) {
         const Result<FoundCall> found = find_call(request, id);
         if (!found) continue;
-        const Result<Transcript> said = transcript_with(found->session, {id});
+        const Result<Transcript> said = read_transcript_with(*parts_.store, found->session, {id});
         if (!said) continue;
         items.push_back(call_json(request, found->session, found->call, find_part(*said, id)));
     }

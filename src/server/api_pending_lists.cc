@@ -7,6 +7,7 @@
 #include "domain/history.h"
 #include "server/api.h"
 #include "server/body.h"
+#include "server/transcripts.h"
 
 namespace rouse::server {
 namespace {
@@ -37,7 +38,7 @@ class ReadBudget {
 
 }  // namespace
 
-Api::CallPage Api::list_open(const Request& request, PendingFilter filter) const {
+Task<Api::CallPage> Api::list_open(Request& request, PendingFilter filter) {
     const std::size_t limit = filter.limit++;
     filter.tasks = request.principal.tasks;
     std::vector<OpenPending> open = parts_.store->pending(filter);
@@ -51,12 +52,14 @@ Api::CallPage Api::list_open(const Request& request, PendingFilter filter) const
     Result<Transcript> said;
     CallParts parts;
     for (const OpenPending& one : open) {
+        Task<void> brought = bring_in(one.session);
+        co_await std::move(brought);
         const auto state = find_session(request, one.session);
         const PendingCall* call = state ? (*state)->find_pending(one.call.pending_id) : nullptr;
         if (call == nullptr) continue;
         if (one.session != read) {
             read = one.session;
-            said = transcript_of_open_calls(**state);
+            said = read_open_calls(*parts_.store, **state);
             parts = said ? call_parts(*said) : CallParts();
         }
         if (!said) continue;
@@ -65,7 +68,7 @@ Api::CallPage Api::list_open(const Request& request, PendingFilter filter) const
             {call->pending_id,
              call_json(request, one.session, *call, part == parts.end() ? nullptr : part->second)});
     }
-    return page;
+    co_return page;
 }
 
 // Those of one log behind the call that `behind` begins, in the order of their ends. One more than
@@ -169,8 +172,12 @@ Task<Response> Api::list_pending(Request& request) {
         co_return fail(request, foreign_cursor());
     }
     if (cursor) filter.after = PendingId(*cursor);
-    const CallPage page = settled ? list_settled(request, filter, cursor.value_or(""))
-                                  : list_open(request, std::move(filter));
+    CallPage page;
+    if (settled) {
+        page = list_settled(request, filter, cursor.value_or(""));
+    } else {
+        page = co_await list_open(request, std::move(filter));
+    }
     std::vector<std::string> items;
     for (const ListedCall& call : page.calls)
         items.push_back(call.json);

@@ -4,6 +4,7 @@
 #include "domain/fold.h"
 #include "server/api.h"
 #include "server/body.h"
+#include "server/transcripts.h"
 
 namespace rouse {
 
@@ -310,7 +311,7 @@ Task<Response> Api::get_messages(Request& request) {
     }
     const Viewer seen_by = viewer(request);
     const auto read = [&]() -> Result<std::string> {
-        const Result<Transcript> said = transcript((*state)->id);
+        const Result<Transcript> said = read_transcript(*parts_.store, (*state)->id);
         if (!said) return said.error();
         return transcript_json(**state, *said, slice, seen_by);
     };
@@ -331,7 +332,9 @@ Task<Response> Api::get_log(Request& request) {
     const std::optional<Seq> given = read_seq(from_text);
     if (from_text && !given) co_return fail(request, invalid_request("from_seq is a number"));
     const Seq from = std::max<Seq>(given.value_or(1), 1);
-    const Result<std::vector<std::string>> lines = parts_.store->read(id, from, *limit);
+    const ReadLimit page(*limit, limits::kLogPageBytes);
+    const auto read = [&] { return parts_.store->read(id, from, page); };
+    const Result<std::vector<std::string>> lines = co_await aside(id, read);
     if (!lines) co_return fail(request, lines.error());
     const bool masks = viewer(request).masks_ids;
     if (request.header("accept") == "application/x-ndjson") {
@@ -345,7 +348,8 @@ Task<Response> Api::get_log(Request& request) {
     JsonObject out;
     out.raw("items", json_list(*lines));
     const Seq next = from + lines->size();
-    out.raw("next_seq", lines->size() < *limit ? "" : std::to_string(next));
+    const bool is_cut = page.is_reached(lines->size(), total_bytes(*lines));
+    out.raw("next_seq", is_cut ? std::to_string(next) : "");
     co_return json_response(200, masks ? mask_pending_ids(out.done()) : out.done());
 }
 
@@ -413,10 +417,12 @@ Task<Response> Api::list_waits(Request& request) {
         next = std::to_string(to_epoch_ms(last.deadline)) + "." + last.id.text();
     }
     for (const SessionSummary& one : waits) {
+        Task<void> brought = bring_in(one.id);
+        co_await std::move(brought);
         Result<std::shared_ptr<const SessionState>> state = parts_.store->load(one.id);
         if (!state || !(*state)->is_parked()) continue;
         state = parts_.notes.over(*std::move(state));
-        const Result<Transcript> said = transcript_of_open_calls(**state);
+        const Result<Transcript> said = read_open_calls(*parts_.store, **state);
         if (!said) continue;
         items.push_back(wait_json(**state, open_inputs(**state, *said), viewer(request)));
     }

@@ -387,7 +387,8 @@ class StreamConnection final : public Connection {
         co_return co_await send(out);
     }
 
-    // Whoever takes a piece in time is sent the next one.
+    // Whoever takes a piece in time is sent the next one, unless it is of a stream that was closed
+    // meanwhile.
     Task<bool> send(std::string_view text) {
         while (!text.empty()) {
             transport().expires_after(wire_->limits.write_time);
@@ -396,6 +397,7 @@ class StreamConnection final : public Connection {
                 co_await asio::async_write(stream_, asio::buffer(piece), kAwait);
             if (failed) co_return false;
             text.remove_prefix(piece.size());
+            if (events_ != nullptr && events_->is_closed()) break;
         }
         co_return true;
     }

@@ -15,9 +15,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::size_t kReplayLines = 500;
-constexpr std::size_t kReplayFirstLines = 16;
-constexpr std::size_t kReplayBytes = 1U << 20U;
+// A reader that is behind gets so much at a time.
+const ReadLimit kReplay(500, 1U << 20U);
 constexpr std::string_view kOverrun = "event: overrun\ndata: {}\n\n";
 
 // A line of a log, taken apart as far as a stream needs it.
@@ -141,6 +140,8 @@ class EventHub::Reader : public EventSource {
         wake_.cancel();
     }
 
+    bool is_closed() const override { return closed_; }
+
     bool is_live() const { return live_ && !overrun_; }
     const std::string& token_id() const { return token_id_; }
 
@@ -215,23 +216,19 @@ class EventHub::SessionReader final : public Reader {
             return frame(std::to_string(view->seq), "snapshot", hub_.snapshot_(session_));
         }
         const std::string task = hub_.store_->task_of(session_);
-        std::string out;
-        // Few at first: a line may be a long one.
-        for (std::size_t most = kReplayFirstLines; out.size() < kReplayBytes && !live_;
-             most = std::min(most * 2, kReplayLines)) {
-            const Result<std::vector<std::string>> lines =
-                hub_.store_->read(session_, last_ + 1, most);
-            if (!lines) {
-                closed_ = true;
-                return {};
-            }
-            for (const std::string& line : *lines) {
-                const EventLine event = read_line(line, session_, task);
-                last_ = event.seq;
-                out += frame(std::to_string(event.seq), event.kind, event.data);
-            }
-            live_ = lines->size() < most;
+        const Result<std::vector<std::string>> lines =
+            hub_.store_->read(session_, last_ + 1, kReplay);
+        if (!lines) {
+            closed_ = true;
+            return {};
         }
+        std::string out;
+        for (const std::string& line : *lines) {
+            const EventLine event = read_line(line, session_, task);
+            last_ = event.seq;
+            out += frame(std::to_string(event.seq), event.kind, event.data);
+        }
+        live_ = !kReplay.is_reached(lines->size(), total_bytes(*lines));
         if (live_) out += frame({}, "status", view->status);
         return out;
     }
@@ -273,6 +270,7 @@ class EventHub::Masked final : public EventSource {
         co_return mask_pending_ids(text);
     }
     void close() override { source_->close(); }
+    bool is_closed() const override { return source_->is_closed(); }
 
  private:
     std::unique_ptr<EventSource> source_;
@@ -312,30 +310,27 @@ struct GlobalEvents {
 }  // namespace
 
 std::string EventHub::GlobalReader::replay() {
+    Cursor after = behind_->cursor;
+    if (behind_->seen) after = before(after);
+    const Result<std::vector<CommittedLines>> commits = hub_.store_->read_commits(after, kReplay);
+    if (!commits) {
+        live_ = true;
+        behind_.reset();  // it says nothing about what comes
+        return frame({}, "resync", "{}");
+    }
     std::string out;
     std::size_t bytes = 0;
-    for (std::size_t most = kReplayFirstLines; bytes < kReplayBytes && !live_;
-         most = std::min(most * 2, kReplayLines)) {
-        Cursor after = behind_->cursor;
-        if (behind_->seen) after = before(after);
-        const Result<std::vector<CommittedLines>> commits = hub_.store_->read_commits(after, most);
-        if (!commits) {
-            live_ = true;
-            behind_.reset();  // it says nothing about what comes
-            return out + frame({}, "resync", "{}");
+    for (const CommittedLines& committed : *commits) {
+        std::optional<std::size_t> skip;
+        if (behind_->seen && committed.cursor == behind_->cursor) skip = behind_->seen;
+        const GlobalEvents rendered(committed, *hub_.store_, skip);
+        for (const GlobalEvents::One& event : rendered.events) {
+            if (may_see(event.task)) out += event.text;
         }
-        for (const CommittedLines& committed : *commits) {
-            std::optional<std::size_t> skip;
-            if (behind_->seen && committed.cursor == behind_->cursor) skip = behind_->seen;
-            const GlobalEvents rendered(committed, *hub_.store_, skip);
-            for (const GlobalEvents::One& event : rendered.events) {
-                bytes += event.text.size();
-                if (may_see(event.task)) out += event.text;
-            }
-            saw(committed.cursor);
-        }
-        live_ = commits->size() < most;
+        bytes += total_bytes(committed);
+        saw(committed.cursor);
     }
+    live_ = !kReplay.is_reached(commits->size(), bytes);
     return out;
 }
 

@@ -57,5 +57,29 @@ TEST_F(EventHubTest, AStatusComesBehindTheRecordsThatItTellsOf) {
     EXPECT_TRUE(third.ends_with("event: status\ndata: {\"seq\":3}\n\n")) << third;
 }
 
+// However short the lines before a long one are.
+TEST_F(EventHubTest, AReplayIsInPiecesOfBoundedSize) {  // P11
+    for (int i = 0; i < 600; ++i)
+        commit(message("msg_short"));
+    for (int i = 0; i < 20; ++i)
+        commit(MessageUser{MessageId("msg_long"), text_content(std::string(400'000, 'x')), {}, {}});
+    const auto all = committed_.size();
+    const auto session = hub_.follow(id_, 1, {});
+    const auto global = hub_.follow_all(GlobalPosition{committed_.front().cursor, {}}, {}, {});
+    for (EventSource* reader : {session.get(), global.get()}) {
+        EXPECT_EQ(next(*reader), "retry: 1000\n\n");
+        std::size_t seen = reader == global.get() ? 1 : 0;
+        while (seen < all) {
+            const std::string piece = next(*reader);
+            EXPECT_LT(piece.size(), 2'000'000U);
+            for (std::size_t at = piece.find("id: "); at != std::string::npos;
+                 at = piece.find("\nid: ", at + 1)) {
+                ++seen;
+            }
+        }
+        EXPECT_EQ(seen, all);
+    }
+}
+
 }  // namespace
 }  // namespace rouse::server

@@ -43,6 +43,12 @@ struct Request {
     std::string remote;  // address
     Principal principal;
     std::optional<RequestNote> note = {};  // with an Idempotency-Key
+    // What a long log says of a call that the state no longer has, read before it is asked for.
+    struct PastCall {
+        PendingId id;
+        std::optional<PendingCall> call;  // nothing: there never was one
+    };
+    std::optional<PastCall> past_call = {};
     // Asks to be told when the client closes the connection, or its side of it: which of the two
     // cannot be seen before something is sent. Who does not ask `at_once` is told a second later,
     // and most are answered by then.
@@ -60,6 +66,8 @@ class EventSource {
     // The next bytes to send; empty: the stream is over.
     virtual Task<std::string> next() = 0;
     virtual void close() = 0;
+    // Nothing more is to be sent, not even the rest of what next() gave, if that is long.
+    virtual bool is_closed() const = 0;
 };
 
 struct Response {

@@ -30,6 +30,20 @@ Commit make_commit(const SessionId& log, std::optional<Seq> expected_last, Recor
     return commit;
 }
 
+std::size_t total_bytes(const std::vector<std::string>& lines) {
+    std::size_t bytes = 0;
+    for (const std::string& line : lines)
+        bytes += line.size();
+    return bytes;
+}
+
+std::size_t total_bytes(const CommittedLines& committed) {
+    std::size_t bytes = 0;
+    for (const CommittedLines::Part& part : committed.parts)
+        bytes += total_bytes(part.lines);
+    return bytes;
+}
+
 Result<std::vector<Record>> read_records(Store& store, const SessionId& log, Seq from) {
     const Result<std::vector<std::string>> lines =
         store.read(log, from, std::numeric_limits<std::size_t>::max());

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -66,6 +67,22 @@ struct CommittedLines {
     Cursor cursor;
     std::vector<Part> parts;
 };
+
+// How much is read at once: up to so many lines (or commits), and no further than behind the one
+// with which it is so many bytes.
+struct ReadLimit {
+    std::size_t items;
+    std::size_t bytes;
+
+    ReadLimit(std::size_t most_items,
+              std::size_t most_bytes = std::numeric_limits<std::size_t>::max())
+        : items(most_items), bytes(most_bytes) {}
+    bool is_reached(std::size_t items_read, std::size_t bytes_read) const {
+        return items_read >= items || bytes_read >= bytes;
+    }
+};
+std::size_t total_bytes(const std::vector<std::string>& lines);
+std::size_t total_bytes(const CommittedLines& committed);
 
 struct SessionFilter {
     std::optional<SessionStatus> status;  // as seen by `boot` at `now`
@@ -206,10 +223,10 @@ class Store {
     // "gone". Empty: it has none, or nobody knows it.
     virtual std::string task_of(const SessionId& log) = 0;
 
-    // At most `limit` lines from `from` on, oldest first, as they are stored. Of a damaged session:
-    // up to the damage.
+    // Lines from `from` on, oldest first, as they are stored, up to the limit or the end. Of a
+    // damaged session: up to the damage.
     virtual Result<std::vector<std::string>> read(const SessionId& log, Seq from,
-                                                  std::size_t limit) = 0;
+                                                  ReadLimit limit) = 0;
 
     virtual std::vector<SessionSummary> list(const SessionFilter& filter) = 0;  // newest first
     // By session, then by pending id.
@@ -224,7 +241,7 @@ class Store {
 
     // Commits behind `after`, in their order.
     //   precondition  cursor_too_old: no longer kept; cursor_ahead: nothing was committed there yet
-    virtual Result<std::vector<CommittedLines>> read_commits(Cursor after, std::size_t limit) = 0;
+    virtual Result<std::vector<CommittedLines>> read_commits(Cursor after, ReadLimit limit) = 0;
 
     // A cache, if the store has one: never ahead of the log or of another one, and never torn, but
     // it may be old, or gone.

@@ -183,6 +183,16 @@ class ApiTokens(AuthCase):
         self.assert_problem(self.server.client(made["token"]).get("/v1/sessions"), 401, "unauthorized")
         self.assert_problem(self.client.delete("/v1/tokens/rk_none"), 404, "not_found")
 
+    def test_what_a_revoked_token_was_about_to_be_sent_is_not_sent(self):
+        made = self.client.post("/v1/tokens", {"scope": "read"})
+        session = self.client.start()["id"]
+        for _ in range(40):
+            self.client.patch(f"/v1/sessions/{session}", {"metadata": {"much": "x" * 900_000}})
+        reader = kit.SlowReader(self.server.client(made["token"]), f"/v1/sessions/{session}/events?from_seq=1")
+        self.addCleanup(reader.stop)
+        self.assert_status(self.client.delete(f"/v1/tokens/{made['id']}"), 204)
+        self.assertLess(len(reader.read_all()), 12_000_000)  # of 36; the kernel has some of it
+
     def test_a_replay_does_not_show_it_again(self):
         headers = {"Idempotency-Key": "token"}
         first = self.client.post("/v1/tokens", {"scope": "read"}, headers=headers)

@@ -167,6 +167,10 @@ class Reloading(kit.Case):
         self.assertEqual(left["keys"], "limits.concurrent_runs, retention.finished_after")
         self.reload(setup())
         self.assertEqual(len(self.server.events("config.needs_restart")), 1)
+        self.reload(setup(server={"tls_cert": "/nonexistent.pem", "tls_key": "/nonexistent.pem"}))
+        left = kit.wait_until(lambda: self.server.events("config.needs_restart")[1:], "a word about TLS")[-1]
+        self.assertEqual(left["keys"], "server.tls_cert, server.tls_key")
+        self.reload(setup())
 
     def test_a_mistake_leaves_everything_as_it_was(self):
         waiting = self.client.start("go")

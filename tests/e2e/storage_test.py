@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shutil
+import socket
 import subprocess
 
 import kit
@@ -81,6 +82,28 @@ class LongSessions(StorageCase):
         self.assertEqual(self.client.delete(f"/v1/sessions/{self.session}").status, 204)
         for path in ("", "/messages", "/explain", "/inbox"):
             self.assertEqual(self.client.get(f"/v1/sessions/{self.session}{path}").status, 410)
+
+    def test_a_call_that_never_was_is_unknown(self):
+        # it is looked for in all of a long log
+        never = self.pending[:-8] + "AAAAAAAA"
+        for client in (self.client, kit.Client(self.server.port)):
+            self.assert_problem(client.result(never), 404, "unknown_pending_id")
+        self.assert_problem(self.client.get(f"/async-tool/pending/{never}"), 404, "unknown_pending_id")
+
+    def test_reads_that_stand_in_line_go_with_the_server(self):
+        for _ in range(20):
+            self.client.patch(f"/v1/sessions/{self.session}", {"metadata": {"much": "x" * 1_000_000}})
+        self.server.restart()
+        head = f"/v1/sessions/{self.session}/messages HTTP/1.1\r\nHost: 127.0.0.1\r\n" \
+               f"Authorization: Bearer {self.server.token()}\r\n"
+        asks = [f"GET {head}\r\n"] * 8 + [
+            f"POST {head}Idempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n"
+            '{"content":"x"}']
+        for ask in asks:
+            connection = socket.create_connection(("127.0.0.1", self.server.port))
+            self.addCleanup(connection.close)
+            connection.sendall(ask.encode())
+        self.assertEqual(self.server.stop(), 0)
 
     def test_of_a_damaged_long_session_the_readable_part_is_shown(self):
         self.addCleanup(shutil.rmtree, self.server.data)  # verify would rightly complain
@@ -176,6 +199,25 @@ class Damage(StorageCase):
         self.assertEqual(path.read_bytes(), bytes_before, "not a byte of it is lost or changed")
         self.delete_the_damaged(broken["id"], path)
 
+    def test_retention_leaves_what_is_damaged_to_a_person(self):
+        # P6: no byte of it is lost
+        old, broken = (self.client.start("hello")["id"] for _ in range(2))  # looked at in the other order
+        self.assertEqual(self.server.stop(), 0)
+        path = self.server.data / f"sessions/{broken}.messages.jsonl"
+        text = bytearray(path.read_bytes())
+        text[len(text) // 2] ^= 1
+        path.write_bytes(text)
+        self.server.setup = kit.Setup(agents=self.setup.agents, tools=self.setup.tools,
+                                      retention={"finished_after": "1s"})
+        self.server.start()
+        self.client = self.server.client()
+        kit.wait_until(lambda: self.client.get(f"/v1/sessions/{old}").status == 410, "the other one to go")
+        kit.wait_until(lambda: self.server.events("retention.failed"), "a word about the damaged one")
+        self.assertTrue(self.client.session(broken)["damaged"])
+        self.server.kill()
+        self.assertEqual(path.read_bytes(), text)
+        shutil.rmtree(self.server.data)  # verify would rightly complain
+
     def delete_the_damaged(self, session, path):
         self.server.start()
         self.client = self.server.client()
@@ -195,6 +237,42 @@ class Damage(StorageCase):
             self.assertIn("rouse_damaged_sessions 0", self.client.get("/metrics").body.decode())
         self.assertEqual(self.server.stop(), 0)
         self.assertFalse(path.exists())
+
+
+class DamagedChild(kit.Case):
+    fresh = True
+    setup = kit.Setup(
+        agents=[{"name": "boss", "tools": ["start_session"], "script": [
+            on_user("give", calls(("start_session", {"agent": "worker", "message": "go"}, "call_s"))),
+            on_result("start_session", says("{{result}}"))]},
+                {"name": "worker", "tools": ["job"], "script": [on_user("go", calls("job"))]}],
+        tools=[{"name": "job", "kind": "external"}])
+
+    def rest(self):
+        """A burst of work, after which the store forgets what it need not remember."""
+        body = {"metadata": {"much": "x" * 1_000_000}}
+        other = self.client.start()["id"]
+        for _ in range(3):
+            self.client.patch(f"/v1/sessions/{other}", body)
+
+    def test_who_waits_for_one_that_is_deleted_is_told(self):
+        # design 10: a child's end, deleted included, settles the parent's call
+        parent = self.client.start("give", agent="boss")["id"]
+        child = self.client.get(f"/v1/sessions?parent={parent}")["items"][0]["id"]
+        self.rest()
+        path = self.server.data / f"sessions/{child}.messages.jsonl"
+        kit.wait_until(path.exists, "its log to be written down")
+        text = bytearray(path.read_bytes())
+        text[len(text) // 2] ^= 1
+        path.write_bytes(text)
+        self.rest()
+        kit.wait_until(lambda: self.client.get(f"/v1/sessions/{child}").get("damaged"), "the damage to be seen")
+        self.assertEqual(self.client.session(parent)["status"], "waiting")
+        self.assert_status(self.client.delete(f"/v1/sessions/{child}"), 204)
+        self.client.wait_status(parent, "idle")
+        self.assertIn("was deleted", self.client.last_words(parent))
+        self.assertEqual(self.server.stop(), 0)
+        self.server.verify()
 
 
 class FullDisk(kit.Case):
@@ -229,6 +307,22 @@ class FullDisk(kit.Case):
         body = {"metadata": {"much": "x" * (1 << 20)}}
         kit.wait_until(lambda: self.client.post("/v1/sessions", body).status == 503, "the disk to be full")
         return filler
+
+    def test_what_is_damaged_can_be_deleted(self):
+        # W10: delete commits from the reserve
+        session = self.client.start()["id"]
+        self.assertEqual(self.server.stop(), 0)
+        path = self.server.data / f"sessions/{session}.messages.jsonl"
+        text = bytearray(path.read_bytes())
+        text[len(text) // 2] ^= 1
+        path.write_bytes(text)
+        self.server.start()
+        self.client = self.server.client()
+        self.assertTrue(self.client.session(session)["damaged"])
+        filler = self.fill()
+        self.assert_status(self.client.delete(f"/v1/sessions/{session}"), 204)
+        self.assertEqual(self.client.get(f"/v1/sessions/{session}").status, 410)
+        filler.unlink()
 
     def test_what_met_a_full_disk_goes_on_when_there_is_room(self):
         # W10: a full disk is waited out

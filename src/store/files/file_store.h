@@ -69,14 +69,13 @@ class FileStore final : public Store {
     Result<Seq> last_seq(const SessionId& log) override;
     std::uint64_t log_bytes(const SessionId& log) override;
     std::string task_of(const SessionId& log) override;
-    Result<std::vector<std::string>> read(const SessionId& log, Seq from,
-                                          std::size_t limit) override;
+    Result<std::vector<std::string>> read(const SessionId& log, Seq from, ReadLimit limit) override;
     std::vector<SessionSummary> list(const SessionFilter& filter) override;
     std::vector<OpenPending> pending(const PendingFilter& filter) override;
     std::vector<SessionSummary> waits(const WaitFilter& filter) override;
     std::map<WaitKind, WaitCount> count_waits() override;
     void visit_active(const std::function<void(const SessionSummary&)>& visit) override;
-    Result<std::vector<CommittedLines>> read_commits(Cursor after, std::size_t limit) override;
+    Result<std::vector<CommittedLines>> read_commits(Cursor after, ReadLimit limit) override;
     std::optional<SystemView> system_view() override;
     Result<void> save_system_view(const SystemView& view) override;
     void listen(Listener listener) override;

@@ -1,6 +1,7 @@
 // FileStore's readers: states, lines, lists. They see what is durable, and nothing else.
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "base/digest.h"
@@ -66,8 +67,7 @@ std::string FileStore::task_of(const SessionId& log) {
     return table_.task_of(log);
 }
 
-Result<std::vector<std::string>> FileStore::read(const SessionId& log, Seq from,
-                                                 std::size_t limit) {
+Result<std::vector<std::string>> FileStore::read(const SessionId& log, Seq from, ReadLimit limit) {
     Result<LogTable::Extent> extent = LogTable::Extent{};
     {
         const auto lock = lock_table();
@@ -83,10 +83,11 @@ Result<std::vector<std::string>> FileStore::read(const SessionId& log, Seq from,
     Result<std::vector<std::string>> lines =
         files::find_lines(env_.fs, layout_.log(log), extent->written, from, limit);
     if (!lines) return lines;
-    for (std::string& line :
-         files::slice_lines(extent->tail, first_in_tail, first_in_tail, limit - lines->size())) {
-        lines->push_back(std::move(line));
-    }
+    const std::size_t bytes = total_bytes(*lines);
+    if (limit.is_reached(lines->size(), bytes)) return lines;
+    const ReadLimit rest(limit.items - lines->size(), limit.bytes - bytes);
+    std::ranges::move(files::slice_lines(extent->tail, first_in_tail, first_in_tail, rest),
+                      std::back_inserter(*lines));
     return lines;
 }
 
@@ -180,13 +181,14 @@ void FileStore::visit_active(const std::function<void(const SessionSummary&)>& v
     });
 }
 
-Result<std::vector<CommittedLines>> FileStore::read_commits(Cursor after, std::size_t limit) {
+Result<std::vector<CommittedLines>> FileStore::read_commits(Cursor after, ReadLimit limit) {
     const JournalPosition end = journal_.position();
     if (after.epoch > end.epoch || after.group > end.group) {
         return Error(ErrorKind::precondition, "cursor_ahead",
                      "the journal ends before this cursor");
     }
     std::vector<CommittedLines> found;
+    std::size_t bytes = 0;
     const Error enough(ErrorKind::cancelled, "enough", "");
     const auto on_group = [&](const JournalPosition& at, std::string_view payload) -> Result<void> {
         Result<std::vector<files::JournalCommit>> commits = files::parse_payload(payload);
@@ -195,12 +197,13 @@ Result<std::vector<CommittedLines>> FileStore::read_commits(Cursor after, std::s
         for (const files::JournalCommit& commit : *commits) {
             CommittedLines lines{{at.epoch, at.group, index++}, {}};
             if (lines.cursor.group == after.group && lines.cursor.index <= after.index) continue;
-            if (found.size() >= limit) return enough;
+            if (limit.is_reached(found.size(), bytes)) return enough;
             for (const files::JournalPart& part : commit.parts) {
                 lines.parts.push_back(
                     {part.log, files::slice_lines(part.lines, part.first, part.first,
                                                   std::numeric_limits<std::size_t>::max())});
             }
+            bytes += total_bytes(lines);
             found.push_back(std::move(lines));
         }
         return {};

@@ -44,12 +44,16 @@ bool is_torn_tail(std::string_view rest) {
 }
 
 std::vector<std::string> slice_lines(std::string_view text, Seq first_seq, Seq from,
-                                     std::size_t limit) {
+                                     ReadLimit limit) {
     std::vector<std::string> lines;
-    for (Seq seq = first_seq; !text.empty() && lines.size() < limit; ++seq) {
+    std::size_t bytes = 0;
+    for (Seq seq = first_seq; !text.empty() && !limit.is_reached(lines.size(), bytes); ++seq) {
         const std::size_t end = text.find('\n');
         if (end == std::string_view::npos) break;
-        if (seq >= from) lines.emplace_back(text.substr(0, end));
+        if (seq >= from) {
+            lines.emplace_back(text.substr(0, end));
+            bytes += end;
+        }
         text.remove_prefix(end + 1);
     }
     return lines;

@@ -10,6 +10,7 @@
 
 #include "domain/chain.h"
 #include "domain/state.h"
+#include "store/store.h"
 
 namespace rouse::files {
 
@@ -35,8 +36,8 @@ Result<void> read_followed_lines(std::string_view text, LogTip& tip, const OnRec
 // record can still be made out in it: then something was lost in between.
 bool is_torn_tail(std::string_view rest);
 
-// The text of lines `from` to `from + limit - 1`, found by counting newlines.
+// The text of lines from `from` on, up to the limit, found by counting newlines.
 std::vector<std::string> slice_lines(std::string_view text, Seq first_seq, Seq from,
-                                     std::size_t limit);
+                                     ReadLimit limit);
 
 }  // namespace rouse::files

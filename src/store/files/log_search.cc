@@ -32,7 +32,7 @@ class LogSearch {
     LogSearch(File& file, std::string path, std::uint64_t bytes)
         : file_(file), path_(std::move(path)), bytes_(bytes) {}
 
-    Result<std::vector<std::string>> run(Seq from, std::size_t limit) {
+    Result<std::vector<std::string>> run(Seq from, ReadLimit limit) {
         const Result<LineStart> start = start_before(from);
         if (!start) return start.error();
         return read_on(*start, from, limit);
@@ -74,14 +74,15 @@ class LogSearch {
         return std::optional<LineStart>();
     }
 
-    Result<std::vector<std::string>> read_on(LineStart start, Seq from, std::size_t limit) {
+    Result<std::vector<std::string>> read_on(LineStart start, Seq from, ReadLimit limit) {
         std::vector<std::string> lines;
         std::string text;
         std::uint64_t length = kNear;
         std::uint64_t at = start.offset;
         std::size_t begin = 0;  // of the line that is being looked at
         std::size_t looked = 0;
-        while (lines.size() < limit) {
+        std::size_t bytes = 0;
+        while (!limit.is_reached(lines.size(), bytes)) {
             const std::size_t end = text.find('\n', looked);
             if (end == std::string::npos) {
                 if (at == bytes_) break;
@@ -95,7 +96,10 @@ class LogSearch {
                 length *= 2;
                 continue;
             }
-            if (start.seq >= from) lines.push_back(text.substr(begin, end - begin));
+            if (start.seq >= from) {
+                lines.push_back(text.substr(begin, end - begin));
+                bytes += end - begin;
+            }
             ++start.seq;
             begin = looked = end + 1;
         }
@@ -118,7 +122,7 @@ class LogSearch {
 }  // namespace
 
 Result<std::vector<std::string>> find_lines(Fs& fs, const std::string& path, std::uint64_t bytes,
-                                            Seq from, std::size_t limit) {
+                                            Seq from, ReadLimit limit) {
     if (bytes == 0) return std::vector<std::string>();
     const Result<std::unique_ptr<File>> file = fs.open(path, OpenMode::read);
     if (!file) return file.error();

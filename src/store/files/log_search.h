@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "base/fs.h"
-#include "domain/state.h"
+#include "store/store.h"
 
 namespace rouse::files {
 
-// Lines `from` to `from + limit - 1` of the first `bytes` bytes, fewer at the end of them. Nothing
-// is checked but that each line ends. corrupt: the file is shorter.
+// Lines from `from` on, up to the limit or the end of the first `bytes` bytes. Nothing is checked
+// but that each line ends. corrupt: the file is shorter.
 Result<std::vector<std::string>> find_lines(Fs& fs, const std::string& path, std::uint64_t bytes,
-                                            Seq from, std::size_t limit);
+                                            Seq from, ReadLimit limit);
 
 }  // namespace rouse::files

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ranges>
 #include <set>
+#include <span>
 
 #include "domain/fold.h"
 
@@ -15,6 +16,25 @@ Error session_gone(const SessionId& id) {
 
 Error unknown_session(const SessionId& id) {
     return {ErrorKind::not_found, "unknown_session", "there is no session " + id.text()};
+}
+
+std::size_t bytes_of(const std::string& line) {
+    return line.size();
+}
+std::size_t bytes_of(const CommittedLines& committed) {
+    return total_bytes(committed);
+}
+
+template <class Items>
+auto take_up_to(ReadLimit limit, const Items& items) {
+    std::vector<std::ranges::range_value_t<Items>> taken;
+    std::size_t bytes = 0;
+    for (const auto& item : items) {
+        if (limit.is_reached(taken.size(), bytes)) break;
+        taken.push_back(item);
+        bytes += bytes_of(item);
+    }
+    return taken;
 }
 
 }  // namespace
@@ -129,14 +149,13 @@ std::string MemoryStore::task_of(const SessionId& id) {
     return log == logs_.end() ? std::string() : log->second.state->task_id;
 }
 
-Result<std::vector<std::string>> MemoryStore::read(const SessionId& id, Seq from,
-                                                   std::size_t limit) {
+Result<std::vector<std::string>> MemoryStore::read(const SessionId& id, Seq from, ReadLimit limit) {
     const std::lock_guard lock(mutex_);
     const Result<Log*> log = find(id);
     if (!log) return log.error();
     const std::size_t skipped = from == 0 ? 0 : from - 1;
-    auto lines = (*log)->lines | std::views::drop(skipped) | std::views::take(limit);
-    return std::vector<std::string>(lines.begin(), lines.end());
+    return take_up_to(limit,
+                      std::span((*log)->lines).subspan(std::min(skipped, (*log)->lines.size())));
 }
 
 std::vector<SessionSummary> MemoryStore::list(const SessionFilter& filter) {
@@ -195,13 +214,12 @@ void MemoryStore::visit_active(const std::function<void(const SessionSummary&)>&
     }
 }
 
-Result<std::vector<CommittedLines>> MemoryStore::read_commits(Cursor after, std::size_t limit) {
+Result<std::vector<CommittedLines>> MemoryStore::read_commits(Cursor after, ReadLimit limit) {
     const std::lock_guard lock(mutex_);
     if (after.epoch > 1 || after.group > commits_.size()) {
         return Error(ErrorKind::precondition, "cursor_ahead", "the commits end before this cursor");
     }
-    auto behind = commits_ | std::views::drop(after.group) | std::views::take(limit);
-    return std::vector<CommittedLines>(behind.begin(), behind.end());
+    return take_up_to(limit, std::span(commits_).subspan(after.group));
 }
 
 void MemoryStore::listen(Listener listener) {
