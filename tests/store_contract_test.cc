@@ -337,7 +337,7 @@ TEST_P(StoreContractTest, TheTaskOfADeletedSessionIsKnown) {
     EXPECT_EQ(store().task_of(gone), "task-1");
 }
 
-TEST_P(StoreContractTest, FindsOpenPendingCallsBySessionStatusAndExpiry) {  // S0-47…49
+TEST_P(StoreContractTest, FindsOpenPendingCallsBySessionStatusAndExpiry) {  // S0-47 S0-48 S0-49
     const SessionId a = create();
     const SessionId b = create();
     const PendingId soon = park(a, clock().now() + Milliseconds(10));
@@ -437,7 +437,7 @@ TEST_P(StoreContractTest, AClockThatGoesBackDoesNotTakeTheLogAlong) {  // W11, T
 // For the stores that many threads may call.
 class StoreThreadsTest : public StoreContractTest {};
 
-TEST_P(StoreThreadsTest, ManyWritersEachGetTheirOwnSeqWithoutGaps) {  // S3-72
+TEST_P(StoreThreadsTest, ManyWritersEachGetTheirOwnSeqWithoutGaps) {  // S2-83 S3-55 S3-72
     constexpr int kThreads = 8;
     constexpr int kEach = 50;
     const SessionId shared = create();

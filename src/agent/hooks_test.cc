@@ -1,5 +1,5 @@
-// Hooks: when they run, what they see, what they may change, and what a veto leaves behind (S2-27,
-// S2-36, S2-63 … S2-74; lessons 2.2).
+// Hooks: when they run, what they see, what they may change, and what a veto leaves behind
+// (lessons 2.2).
 
 #include "rouse/hooks.h"
 
@@ -46,7 +46,8 @@ std::function<HookVerdict(HookContext&)> aborting(const std::string& why) {
 const std::vector<ScriptEntry> kTwoAsk = {calls({{"c1", "ask"}, {"c2", "look"}, {"c3", "ask"}}),
                                           says("ok")};
 
-TEST_P(HooksTest, OnSuspendRunsOnceBeforePostGenerationAndNotForAPartOfTheAnswers) {  // S2-66, 68
+// S2-66 S2-68 S2-97
+TEST_P(HooksTest, OnSuspendRunsOnceBeforePostGenerationAndNotForAPartOfTheAnswers) {
     Agent& agent = make_agent(kTwoAsk, watching(calls_));
     TurnResult first = agent.respond_and_wait(message("Go", session_));
     ASSERT_TRUE(first) << first.error().message;
@@ -107,7 +108,7 @@ TEST_P(HooksTest, OnSuspendAndPostGenerationSeeWhatTheResponseWillSay) {  // S2-
     }
 }
 
-TEST_P(HooksTest, AVetoAtTheSuspensionLeavesTheSessionAsItWas) {  // S2-27, 36, 70
+TEST_P(HooksTest, AVetoAtTheSuspensionLeavesTheSessionAsItWas) {  // S2-27 S2-36 S2-70 S2-99 S2-130
     for (const HookPoint point : {HookPoint::on_suspend, HookPoint::post_generation}) {
         SCOPED_TRACE(to_string(point));
         const std::string before = session_snapshot();
@@ -180,7 +181,7 @@ TEST_P(HooksTest, OrdinaryErrorsAreToldAndTheChainGoesOn) {  // S2-70
     EXPECT_EQ(second->text(), "ok");
 }
 
-TEST_P(HooksTest, PostHooksOfAResumeSeeTheToolAndMayRewriteTheResult) {  // S2-63, 64
+TEST_P(HooksTest, PostHooksOfAResumeSeeTheToolAndMayRewriteTheResult) {  // S2-63 S2-64
     Hooks hooks;
     hooks.add(HookPoint::post_tool_use, [this](HookContext& context) {
         EXPECT_NE(context.tool, nullptr);

@@ -1,5 +1,5 @@
 // What an agent refuses, and that a refusal changes nothing: no hook, no model call, the session as
-// it was. Each message says what to do instead (S2-21 … S2-29, S2-55 … S2-57, S2-62).
+// it was. Each message says what to do instead.
 
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Sessions, ResumeErrorsTest,
                          ::testing::Values(Keeping::nowhere, Keeping::memory, Keeping::durable),
                          keeping_name);
 
-TEST_P(ResumeErrorsTest, ASuspendedTurnWithoutAnswersNeedsAResume) {  // S2-21, 56
+TEST_P(ResumeErrorsTest, ASuspendedTurnWithoutAnswersNeedsAResume) {  // S2-21 S2-56 S2-124
     suspend();
     expect_refused(with_turn({}), ErrorKind::precondition, "resume_required", "answers");
     expect_refused(with_turn({.go_on = true}), ErrorKind::precondition, "resume_required",
@@ -80,7 +80,8 @@ TEST_P(ResumeErrorsTest, ASuspendedTurnWithoutAnswersNeedsAResume) {  // S2-21, 
     finish();
 }
 
-TEST_P(ResumeErrorsTest, NewInputOnASuspendedTurnIsRefusedWithOrWithoutAnswers) {  // S2-22
+// S2-22 S2-100 S2-125
+TEST_P(ResumeErrorsTest, NewInputOnASuspendedTurnIsRefusedWithOrWithoutAnswers) {
     suspend();
     expect_refused(with_turn({.messages = {user_message("Hurry")}}), ErrorKind::conflict,
                    "input_on_suspended_session", "answers");
@@ -90,7 +91,7 @@ TEST_P(ResumeErrorsTest, NewInputOnASuspendedTurnIsRefusedWithOrWithoutAnswers) 
     finish();
 }
 
-TEST_P(ResumeErrorsTest, AnswersWhenNothingIsSuspended) {  // S2-23
+TEST_P(ResumeErrorsTest, AnswersWhenNothingIsSuspended) {  // S2-23 S2-126
     expect_refused({.session = session_, .answers = {result_for("c1", "1")}},
                    ErrorKind::precondition, "no_suspended_turn", "message");
     expect_refused(
@@ -131,7 +132,7 @@ const WrongAnswers kWrongAnswers[] = {
     {"EmptyId", {result_for("", "1")}},
 };
 
-TEST_P(ResumeErrorsTest, OneWrongIdFailsAllAnswers) {  // S2-24, 31, 55
+TEST_P(ResumeErrorsTest, OneWrongIdFailsAllAnswers) {  // S2-24 S2-31 S2-55
     suspend();
     for (const WrongAnswers& c : kWrongAnswers) {
         SCOPED_TRACE(c.name);
@@ -239,7 +240,7 @@ TEST_P(ResumeErrorsTest, ErrorResultsForAllPendingCallsEndTheWait) {  // S2-62
 
 // ---- What a session itself refuses -----------------------------------------------------------
 
-TEST_P(ResumeErrorsTest, ASuspendedSessionTakesNoWholeTurn) {  // S2-25
+TEST_P(ResumeErrorsTest, ASuspendedSessionTakesNoWholeTurn) {  // S2-25 S2-41 S2-105
     if (!session_) GTEST_SKIP() << "needs a session";
     suspend();
     const std::string before = snapshot(*session_);
@@ -252,7 +253,8 @@ TEST_P(ResumeErrorsTest, ASuspendedSessionTakesNoWholeTurn) {  // S2-25
     finish();
 }
 
-TEST_P(ResumeErrorsTest, ASessionThatIsNotSuspendedTakesNoResumedTurn) {  // S2-26, 34
+// S2-26 S2-34 S2-101 S2-110
+TEST_P(ResumeErrorsTest, ASessionThatIsNotSuspendedTakesNoResumedTurn) {
     if (!session_) GTEST_SKIP() << "needs a session";
     for (const bool after_a_turn : {false, true}) {
         if (after_a_turn) {

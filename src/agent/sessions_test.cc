@@ -1,5 +1,5 @@
 // What sessions keep: memory sessions, durable ones on a memory store and on files, and sessions of
-// a user's own (S2-30 … S2-41, S2-47, S2-58 … S2-61, S2-78 … S2-91).
+// a user's own. With hooks_test, resume_errors_test and suspend_test all of S2-115.
 
 #include <gtest/gtest.h>
 
@@ -104,7 +104,8 @@ ScriptEntry repeating(ScriptEntry entry) {
 const std::vector<ScriptEntry> kStaged = {
     calls({{"c1", "ask"}, {"c2", "look"}, {"c3", "ask"}, {"c4", "ask"}}), says("done")};
 
-TEST_P(SessionsTest, ASuspensionIsKeptWholeAcrossProcessesAndPartialResumes) {  // S2-30, 40, 47
+// S2-14 S2-16 S2-30 S2-40 S2-47 S2-75
+TEST_P(SessionsTest, ASuspensionIsKeptWholeAcrossProcessesAndPartialResumes) {
     make_agent({says("hello"), kStaged[0], kStaged[1]});
     ASSERT_TRUE(send(message("Hi", session_)));
     TurnResult first = send(message("Go", session_));
@@ -145,7 +146,7 @@ TEST_P(SessionsTest, ASuspensionIsKeptWholeAcrossProcessesAndPartialResumes) {  
         << "one turn, however often it was resumed";
 }
 
-TEST_P(SessionsTest, AnotherModelAndSystemPromptTakeEffectOnResume) {  // S2-58, 59
+TEST_P(SessionsTest, AnotherModelAndSystemPromptTakeEffectOnResume) {  // S2-58 S2-59
     make_agent({calls({{"c1", "ask"}}), says("the old one")});
     agent_->set_system_prompt("old");
     ASSERT_TRUE(send(message("Go", session_)));
@@ -159,7 +160,7 @@ TEST_P(SessionsTest, AnotherModelAndSystemPromptTakeEffectOnResume) {  // S2-58,
     EXPECT_EQ(joined(model_->systems), "old");
 }
 
-TEST_P(SessionsTest, WhatACallerDoesToItsCopiesChangesNothing) {  // S2-84 … S2-87
+TEST_P(SessionsTest, WhatACallerDoesToItsCopiesChangesNothing) {  // S2-84 S2-85 S2-86 S2-87 S2-104
     make_agent(kStaged);
     TurnResult first = send(message("Go", session_));
     ASSERT_TRUE(first) << first.error().message;
@@ -285,7 +286,7 @@ TEST_P(SessionsTest, CodeOfTheUsersThatThrowsDoesNotBlockTheSession) {
 
 // ---- Durable sessions as a whole -------------------------------------------------------------
 
-TEST_P(DurableSessionsTest, AForkIsNotSuspendedAndItsModelSeesNoOpenCall) {  // S2-32, 65, 102
+TEST_P(DurableSessionsTest, AForkIsNotSuspendedAndItsModelSeesNoOpenCall) {  // S2-32 S2-65 S2-102
     make_agent({says("hello"), kStaged[0], says("done")});
     ASSERT_TRUE(send(message("Hi", session_)));
     ASSERT_TRUE(send(message("Go", session_)));
@@ -346,7 +347,7 @@ TEST(InMemorySessionsTest, AreListedForkedAndCompactedLikeThoseOnDisk) {
     EXPECT_EQ((*sessions)->compact((*session)->id(), 0, "x").error().reason, "suspended_session");
 }
 
-TEST_P(DurableSessionsTest, CompactRefusesWhileSuspended) {  // S2-25, 33
+TEST_P(DurableSessionsTest, CompactRefusesWhileSuspended) {  // S2-25 S2-33 S2-102
     make_agent({says("hello"), kStaged[0], says("done"), says("more")});
     ASSERT_TRUE(send(message("Hi", session_)));
     ASSERT_TRUE(send(message("Go", session_)));
@@ -482,7 +483,7 @@ TEST_P(DurableSessionsTest, OnlyMessagesOfTheUserGoIn) {
     EXPECT_EQ(outline(history_of(*session_)), "u:Hi | a:one");
 }
 
-TEST(DirectoryTest, OneProcessAtATimeHasIt) {  // S2-81
+TEST(DirectoryTest, OneProcessAtATimeHasIt) {  // S2-28 S2-81 S2-113
     const TemporaryDirectory directory;
     auto first = DurableSessions::open(directory.path());
     ASSERT_TRUE(first) << first.error().message;
@@ -550,7 +551,8 @@ class PlainSession final : public Session {
     SessionId id_{"plain"};
 };
 
-TEST(PlainSessionTest, SuspendsAndIsResumedByTheState) {  // S2-03, 91, 116; 2.2, #189
+// S2-03 S2-15 S2-91 S2-116 S2-123; 2.2, #189
+TEST(PlainSessionTest, SuspendsAndIsResumedByTheState) {
     const auto session = std::make_shared<PlainSession>();
     const auto model =
         playing({says("hello"), calls({{"c1", "ask"}, {"c2", "ask"}}), says("done")});
@@ -597,7 +599,8 @@ class FullStore final : public ForwardingStore {
     bool full = false;
 };
 
-TEST(FullStoreTest, AFailedCommitIsTheErrorOfTheCallAndTheSuspensionStays) {  // S2-35, 78, 80
+// S2-35 S2-78 S2-79 S2-80 S2-107 S2-108 S2-109
+TEST(FullStoreTest, AFailedCommitIsTheErrorOfTheCallAndTheSuspensionStays) {
     ManualClock clock;
     SeededRandom random{7};
     RealFs fs;
@@ -662,7 +665,8 @@ class BreakingSession final : public Session {
     bool broken = false;
 };
 
-TEST(BreakingSessionTest, AFailedSaveIsTheErrorOfTheCallAndNothingChanged) {  // S2-35, 72, 78 … 80
+// S2-13 S2-35 S2-72 S2-78 S2-79 S2-80 S2-98 S2-107 S2-108 S2-109
+TEST(BreakingSessionTest, AFailedSaveIsTheErrorOfTheCallAndNothingChanged) {
     const auto session = std::make_shared<BreakingSession>();
     const auto model = playing({says("hello"), says("hello"), calls({{"c1", "ask"}, {"c2", "ask"}}),
                                 calls({{"c1", "ask"}, {"c2", "ask"}}), says("done"), says("done")});

@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Sessions, StreamTest,
                          ::testing::Values(Keeping::nowhere, Keeping::memory, Keeping::durable),
                          keeping_name);
 
-TEST_P(StreamTest, ItemsComeInOrderAndTheSuspensionIsTheLast) {  // S2-71
+TEST_P(StreamTest, ItemsComeInOrderAndTheSuspensionIsTheLast) {  // S2-71 S2-129
     const TurnResult first = call(message("Go", session_));
     ASSERT_TRUE(first) << first.error().message;
     EXPECT_EQ(outline(seen_),
@@ -62,7 +62,7 @@ TEST_P(StreamTest, EachSuppliedResultComesOnceInTheOrderOfTheCallsBeforeTheModel
     EXPECT_EQ(outline(second->items), "error:c1=no result:c3=3");
 }
 
-TEST_P(StreamTest, APartOfTheAnswersIsStreamedOnceAndEndsWithoutATerminalItem) {  // S2-68
+TEST_P(StreamTest, APartOfTheAnswersIsStreamedOnceAndEndsWithoutATerminalItem) {  // S2-68 S2-97
     const TurnResult first = call(message("Go", session_));
     ASSERT_TRUE(first) << first.error().message;
     const TurnResult second = call(go_on_with(*first, {result_for("c3", "3")}));
@@ -102,7 +102,7 @@ TEST_P(StreamTest, ResultsAreStreamedAsTheHooksLeftThem) {
     EXPECT_EQ(outline(second->items), "result:c1=hooked");
 }
 
-TEST_P(StreamTest, TheTerminalItemComesBehindTheHooksAndTheSave) {  // S2-72
+TEST_P(StreamTest, TheTerminalItemComesBehindTheHooksAndTheSave) {  // S2-72 S2-98
     const CallLog log = std::make_shared<std::vector<std::string>>();
     Agent hooked({.model = model_,
                   .tools = {suspending("ask").tool, answering("look", "2").tool},

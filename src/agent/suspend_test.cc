@@ -1,5 +1,5 @@
 // A turn that suspends and goes on, with no session, a memory session and a durable one (S2-114),
-// and the rules for batches (S2-42 … S2-54).
+// and the rules for batches.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,8 @@ std::shared_ptr<Tool> tool_that(const std::string& name, ToolFunction function) 
     return make_tool({name, "for a test"}, std::move(function));
 }
 
-TEST_P(SuspendTest, AToolThatSuspendsEndsTheCallAndItsResultGoesOn) {  // S2-01, 02, 04 … 07
+// S2-01 S2-02 S2-04 S2-05 S2-06 S2-07 S2-10 S2-131
+TEST_P(SuspendTest, AToolThatSuspendsEndsTheCallAndItsResultGoesOn) {
     const auto model = playing({calls({{"c1", "deploy"}}), says("It is live: {{result}}")});
     const Counted deploy = suspending("deploy", "deploying", json(R"({"eta":5})"));
     Agent agent({.model = model, .tools = {deploy.tool}});
@@ -80,7 +81,7 @@ TEST_P(SuspendTest, ToolsThatDoNotSuspendWorkAsEver) {  // S2-91
               "u:Look | a:look#c1 | u:c1=a bird | a:Saw a bird | u:Thanks");
 }
 
-TEST_P(SuspendTest, AParallelBatchDrainsTheSiblingsOfASuspender) {  // S2-37, 42, 44
+TEST_P(SuspendTest, AParallelBatchDrainsTheSiblingsOfASuspender) {  // S2-17 S2-37 S2-42 S2-44
     const auto model = playing({calls({{"c1", "one"}, {"c2", "ask"}, {"c3", "bad"}}), says("ok")});
     const Counted one = answering("one", "1");
     const Counted ask = suspending("ask");
@@ -123,7 +124,8 @@ TEST_P(SuspendTest, ASequentialBatchStopsAtTheSuspenderAndRunsTheRestOnResume) {
     EXPECT_EQ(model->requests.size(), 2U) << "the rest runs before the model is asked";
 }
 
-TEST_P(SuspendTest, AnswersForAPartLeaveTheRestWaiting) {  // S2-38, 45, 46, 116: partial twice
+// S2-38 S2-45 S2-46 S2-116 S2-132: partial twice
+TEST_P(SuspendTest, AnswersForAPartLeaveTheRestWaiting) {
     const auto model =
         playing({calls({{"c1", "ask"}, {"c2", "look"}, {"c3", "ask"}, {"c4", "ask"}}), says("ok")});
     const Counted ask = suspending("ask", "well?", json(R"({"deep":[1,{"a":null}]})"));
@@ -173,7 +175,7 @@ TEST_P(SuspendTest, ResultsStandInTheOrderOfTheCallsWhateverTheOrderOfAnswers) {
     EXPECT_EQ(outline(second->output_messages), "u:z=1,a=2,m=3 | a:ok");
 }
 
-TEST_P(SuspendTest, ATurnMaySuspendAgain) {  // S2-48
+TEST_P(SuspendTest, ATurnMaySuspendAgain) {  // S2-09 S2-48
     const auto model =
         playing({calls({{"c1", "ask"}}), calls({{"c2", "ask"}}), says("both: {{result}}")});
     const Counted ask = suspending("ask");
@@ -233,7 +235,7 @@ Task<ToolOutcome> meet(std::shared_ptr<Meeting> meeting) {
     co_return ToolOutcome::text("met");
 }
 
-TEST_P(SuspendTest, CallsThatHadNotStartedRunSideBySideInAParallelAgent) {  // S2-43, 61
+TEST_P(SuspendTest, CallsThatHadNotStartedRunSideBySideInAParallelAgent) {  // S2-43 S2-61
     const auto model = playing(
         {calls({{"c1", "ask"}, {"c2", "meet"}, {"c3", "meet"}, {"c4", "ask"}}), says("ok")});
     const Counted ask = suspending("ask");
@@ -423,7 +425,7 @@ TEST_P(SuspendTest, AfterTooManyIterationsADurableTurnWaitsAndOthersFailAndTellW
     }
 }
 
-TEST(SuspensionTest, RoundTripsThroughJsonUnchanged) {  // S2-88, 89, 90
+TEST(SuspensionTest, RoundTripsThroughJsonUnchanged) {  // S2-88 S2-89 S2-90
     const auto model = playing({calls({{"c1", "ask"}, {"c2", "look"}}), says("ok")});
     const RawJson metadata = json(R"({"big":12345678901234567890,"f":1.50,"n":{"a":[1,2]}})");
     const auto look = tool_that("look", [](const ToolCall&) {
@@ -449,7 +451,7 @@ struct Branch {
     static constexpr auto fields() { return std::tuple(required("branch", &Branch::branch)); }
 };
 
-TEST(SuspensionTest, TheInputOfAPendingCallDecodesIntoAStruct) {  // S2-11, 12
+TEST(SuspensionTest, TheInputOfAPendingCallDecodesIntoAStruct) {  // S2-11 S2-12
     PendingToolCall call;
     call.name = "deploy";
     call.input = json(R"({"branch":"main"})");

@@ -48,7 +48,7 @@ std::vector<std::string> faults_of(Replace replace) {
     return faults;
 }
 
-TEST(ReplaceFileTest, LeavesTheOldContentOrTheNewWhereverItIsCut) {  // W4
+TEST(ReplaceFileTest, LeavesTheOldContentOrTheNewWhereverItIsCut) {  // S2-76 S2-77 S2-103 S2-106 W4
     const std::vector<std::string> faults =
         faults_of([](Fs& fs, const std::string& path, std::string_view content) {
             return fs.replace_file(path, content);

@@ -203,8 +203,9 @@ TEST(RecordTest, KindsAreThoseOfTheFormat) {
     EXPECT_EQ(kinds, want);
 }
 
-// ---- the bytes on disk (S3-17…25) ------------------------------------------------------------
+// ---- the bytes on disk -----------------------------------------------------------------------
 
+// S3-18 S3-19 S3-20 S3-21 S3-22 S3-23 S3-25, with the ids of S3-80.
 TEST(RecordTest, RecordsLookLikeTheFormat) {
     const RunId run("run_9f5");
     const WaitId wait("wait_1");

@@ -158,7 +158,7 @@ void PrintTo(const RecoveryCase& c, std::ostream* out) {
 
 class RecoveryTest : public ::testing::TestWithParam<RecoveryCase> {};
 
-// S3-34…40, S0-64…66, S0-82, S0-83
+// S0-65 S0-66 S0-82 S0-83 S3-03 S3-35 S3-36 S3-37 S3-38 S3-40
 TEST_P(RecoveryTest, WritesWhatTheDeathLeftOpen) {
     SessionDriver driver(1);
     GetParam().was(driver);
@@ -171,7 +171,7 @@ TEST_P(RecoveryTest, WritesWhatTheDeathLeftOpen) {
     EXPECT_EQ(project(driver.state(), facts.boot, facts.now).status, GetParam().status);
 }
 
-// S3-38, P9: same bytes, same plan; and once it is in the log, no plan at all.
+// S3-01, S3-38, P9: same bytes, same plan; and once it is in the log, no plan at all.
 TEST_P(RecoveryTest, IsDoneAfterOnce) {
     SessionDriver driver(1);
     GetParam().was(driver);

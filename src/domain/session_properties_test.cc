@@ -166,7 +166,7 @@ RC_GTEST_PROP(SessionProperties, TheAuditorFindsNothingWrong, ()) {
     });
 }
 
-// S3-47…50: a token is active only while its run is parked.
+// S3-47 S3-48 S3-49 S3-50: a token is active only while its run is parked.
 RC_GTEST_PROP(SessionProperties, NoTokenOutlivesItsWait, ()) {
     const Steps steps = *any_history();
     walk(steps, [](SessionDriver& driver, std::span<const Record>) {

@@ -43,9 +43,9 @@ Records started() {
             RunStarted{kRun, kBoot, {}, {}}};
 }
 
-// ---- the snapshot (S3-10…16) -----------------------------------------------------------------
+// ---- the snapshot ----------------------------------------------------------------------------
 
-// S3-10…14, 16
+// S3-10 S3-11 S3-12 S3-13 S3-14 S3-16
 TEST(StateTest, SnapshotOfARunningSession) {
     EXPECT_EQ(to_json(fold_all(started())),
               R"({"id":"sess_123","title":"Deploy","working_dir":"/srv/app",)"
@@ -170,7 +170,8 @@ TEST(StateTest, AnEndedTokenStaysAsItEnded) {
     }
 }
 
-// S0-05…21: what a pending call knows of itself.
+// What a pending call knows of itself: S0-05 S0-07 S0-08 S0-09 S0-11 S0-12 S0-13 S0-14 S0-15 S0-16
+// S0-17 S0-20 S0-21.
 TEST(StateTest, APendingCallKeepsWhatItWasCreatedWithAndWhatBecameOfIt) {
     SessionDriver driver(1);
     driver.begin();

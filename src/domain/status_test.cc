@@ -132,7 +132,7 @@ void for_all_facts(const Check& check) {
                             check(Facts{phase, boot, token, token_expires_at, deadline_at, reason});
 }
 
-// S3-27…33, S3-70
+// S3-27 S3-28 S3-29 S3-30 S3-31 S3-32 S3-33 S3-70
 TEST(StatusTest, FollowsFromTheRunItsTokenAndTheTimeInEveryCombination) {
     std::size_t combinations = 0;
     for_all_facts([&](const Facts& facts) {
@@ -163,7 +163,7 @@ TEST(StatusTest, BoardStateSaysTheSameInItsOwnWords) {
     });
 }
 
-// ---- S0's activity (S0-75…78) ----------------------------------------------------------------
+// ---- S0's activity (S0-75 S0-76 S0-77 S0-78) -------------------------------------------------
 
 // No call is open in these states: a wait alone is no async call.
 TEST(StatusTest, ActivityWithoutCallsIsBusyOrIdle) {

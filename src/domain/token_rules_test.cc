@@ -152,6 +152,7 @@ void PrintTo(const EndCase& c, std::ostream* out) {
 
 class TokenEndTest : public ::testing::TestWithParam<EndCase> {};
 
+// S3-04 S3-56
 TEST_P(TokenEndTest, LeavesARecordAndNeverValidatesAgain) {
     SessionDriver driver(1);
     driver.begin({CallSpec{.timeout = 1h}});

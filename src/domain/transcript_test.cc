@@ -131,7 +131,7 @@ TEST(TranscriptTest, AQueuedMessageBeginsTheNextTurn) {
     EXPECT_TRUE(driver.transcript().queued().empty());
 }
 
-TEST(TranscriptTest, PresentedMailIsAUserMessageWithItsRenderedText) {
+TEST(TranscriptTest, PresentedMailIsAUserMessageWithItsRenderedText) {  // S4-05 S4-23
     SessionDriver driver(1);
     driver.begin();
     driver.commit(Records{

@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
         ParkCase{"Approval", {{.approval = true}}, WaitKind::person, 25h}),
     [](const auto& test) { return test.param.name; });
 
-// S0-04, S0-54…56: one commit holds the calls, the token and the wait; then it is safe to stop.
+// S0-04 S0-54 S0-56: one commit holds the calls, the token and the wait; then it is safe to stop.
 TEST(WaitRulesTest, ParkingWritesCallsTokenAndWaitInThisOrder) {
     SessionDriver session(1);
     session.begin({CallSpec{}, CallSpec{}});
@@ -145,7 +145,7 @@ TEST(WaitRulesTest, AParkTakesInTheCallsThatWereStartedBefore) {
     EXPECT_EQ(driver.state().run->wait->deadline_at, driver.now() + 10h);
 }
 
-// ---- settling by the pending id: status × payload (S0-58…62, S3-63) ---------------------------
+// ---- settling by the pending id: status × payload (S0-59, S3-63) ------------------------------
 
 struct SettleCase {
     PendingStatus status;
@@ -306,7 +306,7 @@ TEST(WaitRulesTest, ARunKeepsItsIdOverWaitsAndEachWaitHasItsOwn) {
     EXPECT_EQ(session.state().tokens.size(), 1U);  // those of the first wait are history
 }
 
-// ---- the wait's own door (S3-44…46, S3-63) ----------------------------------------------------
+// ---- the wait's own door (S3-46, S3-63) -------------------------------------------------------
 
 TEST(WaitRulesTest, ATokenWithAllResultsResumes) {
     SessionDriver session(1);

@@ -104,7 +104,7 @@ TEST(AskUserTest, ADialogThatFailsIsAnErrorWithItsWords) {
     EXPECT_EQ(outcome.result->content.text(), R"("the window was closed")");
 }
 
-TEST(AskUserTest, AsyncSuspendsWithTheQuestionForAPerson) {
+TEST(AskUserTest, AsyncSuspendsWithTheQuestionForAPerson) {  // S2-18 S2-92
     const ToolOutcome outcome = ask(ask_user_tool({.async = true}), kConfirm);
     EXPECT_FALSE(outcome.result);
     ASSERT_TRUE(outcome.suspend);
@@ -136,7 +136,7 @@ TEST(AskUserTest, ASelectWithoutOptionsIsAnErrorInBothModes) {
 }
 
 // Without any dialog, through an agent: the question comes out whole and the answer goes in.
-TEST(AskUserTest, AsyncEndToEndTheInputRoundTripsAndTheAnswerIsJson) {  // S2-92, 93
+TEST(AskUserTest, AsyncEndToEndTheInputRoundTripsAndTheAnswerIsJson) {  // S2-92 S2-93
     ScriptEntry entry;
     entry.call.push_back({"ask_user", asking(kSelect), "c1"});
     const auto model = playing({entry, says("You chose {{result}}")});

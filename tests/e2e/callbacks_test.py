@@ -389,7 +389,7 @@ class ChangedTools(CallbackCase):
 
 class StartingJobs(CallbackCase):
     def test_what_an_async_tool_is_sent(self):
-        # S0-24 S0-25 S0-26 S0-27 S0-29 S0-50 S0-51 S0-52 S0-53 S0-89 S0-91
+        # S0-13 S0-24 S0-25 S0-26 S0-27 S0-29 S0-50 S0-51 S0-52 S0-53 S0-89 S0-91
         self.outside.on("/start", {"externalRef": "job-17", "estimatedDuration": 300000, "output": "Job 17 started"})
         session, pending = self.suspend("signed_job")
         request = self.outside.requests("/start")[0]

@@ -96,7 +96,7 @@ class Children(kit.Case):
         return self.client.kinds(session).count(kind)
 
     def test_the_parent_goes_on_when_the_child_has_completed(self):
-        # S4-07 S4-10 S4-11, design 10 Children
+        # S4-07 S4-10 S4-11 S4-33, design 10 Children
         parent = self.client.start("give work", task_id="task-1", wait=None)["id"]
         child = self.child(parent)
         self.assertTrue(self.words(parent).startswith("the work is done"))
@@ -111,6 +111,7 @@ class Children(kit.Case):
         self.assertEqual(self.count(parent, "run.resumed"), 1)
 
     def test_a_child_that_waits_is_no_end(self):
+        # S2-54, design 10 Children
         parent, child, pending = self.give_job()
         view = self.client.session(parent)
         self.assertEqual((view["status"], view["run"]["wait"]["kind"]), ("waiting", "child"))
@@ -314,7 +315,7 @@ class Children(kit.Case):
         self.assertEqual([re.split(r"\n|<", text)[0].strip() for text in parts], ["the work is done", "job: r"])
 
     def test_a_known_session_is_continued(self):
-        # S4-07 S4-08 S4-09 S4-11
+        # S4-07 S4-08 S4-09 S4-11 S4-35
         parent = self.client.start("give work")["id"]
         child = self.child(parent)
         self.words(parent)

@@ -126,7 +126,7 @@ class MailCase(kit.Case):
 
 class Delivery(MailCase):
     def test_a_asks_goes_idle_and_wakes_with_the_answer(self):
-        # S4-02 S4-03 S4-04 S4-05 S4-06 S4-11 S4-20 S4-24 S4-39
+        # S4-01 S4-02 S4-03 S4-04 S4-05 S4-06 S4-11 S4-20 S4-24 S4-34 S4-39
         b = self.session("b")
         a = self.session("a", "ask b")
         self.said(a, "I heard it")
@@ -142,7 +142,7 @@ class Delivery(MailCase):
         self.assertEqual(woke["hops"], 2)
         self.assertEqual(woke["chain_id"], self.records(b, "inbox.received")[0]["chain_id"])
         self.assertTrue(self.server.events("mail.wakes"))  # S4-22
-        self.assertTrue(self.server.events("session.idle"))  # S4-25
+        self.assertTrue(self.server.events("session.idle"))  # S4-18 S4-25
 
     def test_a_busy_agent_sees_it_in_its_next_context(self):
         # S4-21 S4-30 S4-40
@@ -156,7 +156,7 @@ class Delivery(MailCase):
         self.assertEqual(list(self.presented(a).values()), [1])
 
     def test_a_waiting_session_sees_it_when_its_turn_goes_on(self):
-        # design 10: waiting, stays in the inbox until the turn goes on
+        # S4-14, design 10: waiting, stays in the inbox until the turn goes on
         session = self.client.start("wait for job", alias="a", agent="a")
         answer = self.send("a", "note this while you wait")
         self.assertEqual(answer["delivered"][0]["action"], "queued")
@@ -251,7 +251,7 @@ class Delivery(MailCase):
         self.assertIn("the answer is 42", self.records(b, "outbox.sent")[0]["text"])  # only b's script says so
 
     def test_aliases(self):
-        # S4-12 S4-13 S4-15
+        # S4-12 S4-13 S4-15 S4-16
         a = self.session("a", task_id="t")
         waiting = self.client.start("wait for job", alias="w", agent="a", task_id="t")["id"]
         self.client.start(agent="a", task_id="t")  # has none
@@ -266,6 +266,7 @@ class Delivery(MailCase):
             ("to is a number", {"to": 5, "message": "x"}, 400),
             ("reply without from", {"reply_to": "msg_1", "message": "x"}, 400)])
     def test_malformed_letters_are_refused(self, body, status):
+        # S4-26 S4-27
         a = self.session("a")
         with self.nothing_changes(a):
             self.assert_status(self.client.post("/v1/broadcast", body), status)
@@ -352,7 +353,7 @@ class Delivery(MailCase):
 
 class Replies(MailCase):
     def test_a_reply_marks_its_letter_and_goes_to_the_sender(self):
-        # lessons 2.4: reply_to beats to, marks the message handled, targets its sender, echoes the original
+        # S4-37, lessons 2.4: reply_to beats to, marks the message handled, targets its sender, echoes the original
         a, mute = self.session("a"), self.session("mute")
         letter = self.send("mute", "what do you think", **{"from": "a"})["message_id"]
         self.said(mute, "I say nothing")
@@ -488,6 +489,7 @@ class Replies(MailCase):
         self.assertEqual(self.client.session(eternal)["status"], "idle")
 
     def test_a_run_that_mail_woke_stays_cancelled(self):
+        # S4-24 S4-36: who writes does not wait for the run that it wakes
         eternal = self.session("eternal")
         self.send("eternal", "hello")
         self.client.wait_status(eternal, "running")

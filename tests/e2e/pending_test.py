@@ -55,7 +55,7 @@ class PendingCase(kit.Case):
 
 class Results(PendingCase):
     def test_a_result_after_kill_9_and_restart_goes_on_with_the_turn(self):
-        # S0-01 S0-02 S0-04 S0-35 S0-62 S0-81 S0-82
+        # S0-01 S0-02 S0-04 S0-30 S0-33 S0-35 S0-56 S0-62 S0-81 S0-82
         session, pending = self.suspend_one()
         self.restart()
         view = self.client.session(session)
@@ -368,7 +368,7 @@ class Refusals(PendingCase):
 
 class Expiry(PendingCase):
     def test_a_call_expires_by_its_timer_and_the_agent_goes_on(self):
-        # S0-65 S0-79 S0-80 S0-88 S3-74
+        # S0-34 S0-65 S0-79 S0-80 S0-88 S3-74
         session, pending = self.suspend_one("quick")
         view = self.client.wait_status(session, "idle")
         self.assertEqual(view["run"]["outcome"], "completed")
@@ -382,7 +382,7 @@ class Expiry(PendingCase):
         self.assertEqual([r["reason"] for r in resumed], ["expired"])
 
     def test_a_call_that_expired_while_the_server_was_down_is_closed_at_boot(self):
-        # S0-64 S0-65
+        # S0-34 S0-64 S0-65
         session, pending = self.suspend_one("quick")
         expires = self.client.get(f"/async-tool/pending/{pending}")["pending"]["timeout"]
         self.server.kill()

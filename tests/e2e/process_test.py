@@ -108,6 +108,7 @@ class Shutdown(kit.Case):
                 self.assertEqual(self.client.session(session)["title"], "made")
 
     def test_a_clean_stop_leaves_nothing_to_repair(self):
+        # S0-32
         session = self.client.start("go")["id"]
         before = self.client.log(session)
         self.assertEqual(self.server.stop(), 0)

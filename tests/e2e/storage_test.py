@@ -27,7 +27,7 @@ class Views(StorageCase):
         views = [self.client.session(s) for s in (idle, waiting["id"])]
         self.assertEqual(self.server.stop(), 0)
         data = self.server.data
-        stored = json.loads((data / f"pending_tool/{pending}.json").read_text())  # S0-44
+        stored = json.loads((data / f"pending_tool/{pending}.json").read_text())  # S0-22 S0-44
         self.assertEqual((stored["id"], stored["status"]), (pending, "waiting"))
         index = json.loads((data / "pending_tool/index.json").read_text())  # S0-45 S0-47 S0-48 S0-49
         self.assertEqual(index["bySession"], {waiting["id"]: [pending]})

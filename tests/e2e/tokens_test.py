@@ -63,7 +63,7 @@ class Minting(TokenCase):
             f"/v1/sessions/{session}", f"/v1/sessions/{session}/log", f"/v1/sessions/{session}/explain",
             f"/v1/sessions/{session}/messages", "/v1/waits", "/v1/sessions", "/async-tool/pending")]
         self.assertEqual(self.server.stop(), 0)
-        index = json.loads((self.server.data / f"sessions/{session}.tokens.json").read_text())
+        index = json.loads((self.server.data / f"sessions/{session}.tokens.json").read_text())  # S3-26
         self.assertIn(token_id, json.dumps(index))
         pages += [path.read_bytes().decode(errors="replace") for path in self.server.data.rglob("*")
                   if path.is_file() and path.name != "token"]

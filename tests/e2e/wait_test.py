@@ -36,7 +36,7 @@ class Outcomes(kit.Case):
         self.assertEqual(answer["status"], "idle")
 
     def test_suspended(self):
-        # S2-37
+        # S2-37 S2-119 S2-120
         answer = self.assert_status(self.client.post("/v1/sessions?wait=10s", {"message": "go"}), 200)
         outcome = answer["outcome"]
         self.assertEqual(outcome["status"], "suspended")
@@ -50,6 +50,7 @@ class Outcomes(kit.Case):
         self.assertEqual([m["role"] for m in outcome["output_messages"]], ["assistant"])
 
     def test_a_suspended_call_has_all_its_fields(self):
+        # S2-10
         answer = self.client.post("/v1/sessions?wait=10s", {"message": "go"})
         call = answer["outcome"]["suspension"]["pending_tool_calls"][0]
         self.assertLessEqual({"id", "name", "input", "prompt", "metadata", "reason", "pending_id"}, set(call))
