@@ -327,6 +327,26 @@ class Children(kit.Case):
         self.assertEqual(self.children(parent), [child])
         self.assertEqual([self.count(child, k) for k in ("run.completed", "message.user")], [2, 2])
 
+    def test_a_child_is_active_while_it_has_something_to_do(self):
+        # S4-16 S4-17 S4-18
+        def row():
+            return [r for r in self.client.get("/v1/aliases")["items"] if r["session_id"] == child][0]
+        parent, child, pending = self.give_job()
+        self.client.patch(f"/v1/sessions/{child}", {"alias": "busy"})
+        self.assertEqual(row()["status"], "active")
+        self.client.result(pending, "r")
+        self.words(parent)
+        idle = row()
+        self.assertEqual(idle["status"], "idle")
+        self.restart(setup(extra=[on_user("go on", delegate("use job", session_id=child))]))
+        self.client.post(f"/v1/sessions/{parent}/messages", {"content": "go on"})
+        again = self.client.wait_status(child, "waiting")["pending"][0]["pending_id"]
+        self.assertEqual(row()["status"], "active")
+        self.client.result(again, "r")
+        self.words(parent)
+        self.assertEqual(row()["status"], "idle")
+        self.assertGreater(row()["last_activity"], idle["last_activity"])
+
     def test_several_calls_that_go_on_with_one_child_are_all_answered(self):
         parent = self.client.start("give work")["id"]
         child = self.child(parent)

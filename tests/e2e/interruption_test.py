@@ -124,6 +124,14 @@ class Interruptions(InterruptionCase):
             self.assertEqual(self.client.get("/async-tool/recovery/status")["interrupted"], 0)
         self.assertIn(session, [s["id"] for s in self.client.get("/v1/sessions?status=interrupted_startup")["items"]])
 
+    def test_the_metrics_count_it_at_the_boot_that_found_it(self):
+        # S3-77
+        self.running("think")
+        for interrupted in (1, 0):
+            self.restart_with("off")
+            metrics = self.client.get("/metrics").body.decode().splitlines()
+            self.assertIn(f'rouse_recovery_sessions_total{{action="interrupted"}} {interrupted}', metrics)
+
     def test_the_stream_tells_of_the_interruption(self):
         # S3-67 S3-73
         session = self.running("think")

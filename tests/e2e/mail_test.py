@@ -271,6 +271,13 @@ class Delivery(MailCase):
         with self.nothing_changes(a):
             self.assert_status(self.client.post("/v1/broadcast", body), status)
 
+    def test_what_an_agent_is_told_of_the_tool(self):
+        # S4-26 S4-27 S4-28
+        tool = [t for t in self.client.get("/v1/tools")["items"] if t["name"] == "broadcast"][0]
+        types = {name: property["type"] for name, property in tool["parameters"]["properties"].items()}
+        self.assertLessEqual({"message": "string", "to": "string", "resume": "boolean"}.items(), types.items())
+        self.assertEqual(tool["parameters"]["required"], ["message"])
+
     def test_a_full_inbox_takes_no_more(self):
         session = self.client.start("wait for job", alias="a", agent="a")["id"]
         for n in range(100):

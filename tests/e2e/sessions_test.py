@@ -537,6 +537,26 @@ class Status(SessionCase):
         self.assertEqual((status["status"], status["activity"], status["seq"]),
                          ("waiting", view["activity"], view["last_seq"]))
 
+    def test_every_door_shows_the_same_status(self):
+        # S3-54
+        def check(session, status):
+            self.assertEqual(self.client.session(session)["status"], status)
+            self.assertEqual(self.client.get(f"/v1/sessions/{session}/status")["status"], status)
+            self.assertEqual(self.client.get(f"/v1/sessions/{session}/explain")["status"], status)
+            snapshot = self.stream(f"/v1/sessions/{session}/events").wait_for("snapshot")[0]
+            self.assertEqual(snapshot.data["status"], status)
+            listed = self.client.get(f"/v1/sessions?task_id={self.task}")["items"]
+            self.assertEqual([s["status"] for s in listed if s["id"] == session], [status])
+            filtered = self.client.get(f"/v1/sessions?task_id={self.task}&status={status}")["items"]
+            self.assertIn(session, [s["id"] for s in filtered])
+        idle, waiting = (self.client.start(message, task_id=self.task)["id"] for message in ("hello", "go"))
+        running = self.client.start("think", wait=None, task_id=self.task)["id"]
+        for session, status in ((idle, "idle"), (waiting, "waiting"), (running, "running")):
+            check(session, status)
+        self.restart(setup(recovery={"resume": "off"}))
+        for session, status in ((idle, "idle"), (waiting, "waiting"), (running, "interrupted_startup")):
+            check(session, status)
+
     def test_a_running_agent(self):
         session = self.client.start("think", wait=None)["id"]
         status = self.client.get(f"/v1/sessions/{session}/status").json

@@ -47,6 +47,31 @@ class Views(StorageCase):
         self.assertEqual(self.server.stop(), 0)
         self.server.verify()
 
+    def on_disk(self, session):
+        """Its snapshot and its log, after a clean stop."""
+        self.assertEqual(self.server.stop(), 0)
+        found = [(self.server.data / f"sessions/{session}{end}").read_bytes() for end in (".json", ".messages.jsonl")]
+        self.server.start()
+        self.client = self.server.client()
+        return json.loads(found[0]), found[1]
+
+    def test_a_session_is_a_log_that_only_grows_and_a_snapshot_of_it(self):
+        # S0-46 S3-02 S3-10 S3-11 S3-12 S3-13 S3-14 S3-15 S3-16
+        view = self.client.start("go", title="T", working_dir="/w")
+        waiting, log = self.on_disk(view["id"])
+        for key in ("id", "title", "working_dir", "provider", "created_at", "updated_at", "last_seq", "recovery"):
+            self.assertEqual(waiting[key], view[key], key)
+        self.assertEqual(waiting["last_seq"], len(log.splitlines()))
+        run = {key: view["run"][key] for key in ("run_id", "boot_id", "started_at", "ended_at", "wait")}
+        self.assertEqual(waiting["run"], run)
+        self.client.result(view["pending"][0]["pending_id"], "r", wait="10s")
+        view = self.client.session(view["id"])
+        done, longer = self.on_disk(view["id"])
+        self.assertTrue(longer.startswith(log) and len(longer) > len(log))
+        self.assertEqual((done["last_seq"], done["run"]["wait"]), (view["last_seq"], None))
+        self.assertEqual(done["run"]["ended_at"], view["run"]["ended_at"])
+        self.assertFalse((self.server.data / f"sessions/{view['id']}.tokens.json").exists())  # S3-26
+
 
 class LongSessions(StorageCase):
     """Read by a thread of its own: what is said of them is what is said of short ones."""

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 
 import kit
-from kit import calls, on_result, on_user, says
+from kit import calls, every, on_result, on_user, says
 
 
 class Turns(kit.Case):
@@ -132,6 +132,36 @@ class Turns(kit.Case):
         answer = self.client.post(f"/v1/sessions/{session['id']}/messages?wait=10s", {"content": "go on"})
         self.assertEqual(answer["outcome"]["status"], "suspended", answer)
         self.assertEqual(self.client.kinds(session["id"]).count("message.assistant"), 6)
+
+    @every([("by its timer", False), ("while the server is down", True)])
+    def test_a_wait_without_calls_whose_deadline_passes_is_interrupted(self, down):
+        # S3-03 S3-32 S3-40 S3-47 S3-50 S3-51 S3-53 S3-62 S3-74
+        session = self.client.start("endless", agent="brief")
+        door, token = f"/v1/sessions/{session['id']}", session["outcome"]["suspension"]["resume_token"]
+        wait = self.assert_status(self.client.post(f"{door}/extend", {"seconds": 1}), 200)
+        if down:
+            self.server.kill()
+            kit.wait_until(lambda: kit.now_ms() > kit.to_ms(wait["deadline_at"]), "the wait's time to pass")
+            self.server.start()
+            self.client = self.server.client()
+        else:
+            self.client.wait_kind(session["id"], "status.derived")
+        view = self.client.session(session["id"])
+        self.assertEqual(view["status"], "interrupted_waiting")
+        interruption = view["recovery"]["interruption"]
+        self.assertEqual((interruption["run_id"], interruption["reason"], interruption["while"]),
+                         (session["run_id"], "wait_timeout", "waiting"))
+        log = self.client.log(session["id"])
+        self.assertEqual([r["kind"] for r in log[-3:]], ["token.expired", "run.interrupted", "status.derived"])
+        self.assertEqual(log[-1]["status"], "interrupted_waiting")
+        self.restart()
+        with self.nothing_changes(session["id"]):
+            self.assertEqual(self.client.session(session["id"])["status"], "interrupted_waiting")
+            answer = self.client.post(f"{door}/resume", {"token": token, "input": "go on"})
+            self.assert_problem(answer, 410, "token_expired")
+        answer = self.client.post(f"{door}/messages?wait=10s", {"content": "hello"})
+        self.assertEqual(answer["outcome"]["status"], "completed")
+        self.assertEqual(self.client.session(session["id"])["status"], "idle")
 
     def test_a_model_that_fails_fails_the_run_and_what_was_queued_follows(self):
         session = self.client.start("overloaded", wait=None)["id"]
