@@ -178,7 +178,7 @@ on_terminal "stty columns 40; rouse sessions" | sed 's/\x1b\[[0-9;]*m//g' | tr -
 # ---- Ctrl-C, restarts, interruptions --------------------------------------------------------
 
 expect 1 "^left sess_.*goes on without you" \
-    timeout --preserve-status --signal=INT 1 rouse run "think about it"
+    timeout --foreground --preserve-status --signal=INT 2 rouse run "think about it"
 s=$(newest)
 rouse sessions watch "$s" >watch.out 2>&1 &
 watcher=$!

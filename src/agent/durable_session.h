@@ -117,6 +117,7 @@ class DurableSession final : public Session {
     PendingCreated created(const PendingToolCall& call, Timestamp at);
     bool is_written(const PendingToolCall& call) const;
     const PendingCall* open_call(const CallId& id) const;
+    bool others_are_under_way(const CallId& id) const;
     std::optional<RunId> open_run() const;
     Timestamp now() const { return clamped(state_, env_.clock.now()); }
 

@@ -374,8 +374,18 @@ Task<Result<std::vector<PendingId>>> DurableSession::calls_pending(std::vector<S
     co_return ids;
 }
 
-// Goes along with the commit that parks the turn: after a crash in between, the call waits all the
-// same.
+// True if the turn is not about to park: other calls are under way.
+bool DurableSession::others_are_under_way(const CallId& id) const {
+    return std::ranges::any_of(state_.calls, [&](const TurnCall& call) {
+        if (call.call_id == id) return false;
+        if (call.phase == CallPhase::started) return true;
+        const PendingCall* pending = open_call(call.call_id);
+        return pending != nullptr && !pending->started_at;
+    });
+}
+
+// Goes along with the commit that parks the turn, if that comes next: after a crash in between, the
+// call waits all the same.
 Task<Result<void>> DurableSession::call_started(Started started) {
     if (open_call(started.call.id) == nullptr) co_return Result<void>();
     PendingWaiting record;
@@ -386,6 +396,7 @@ Task<Result<void>> DurableSession::call_started(Started started) {
     record.prompt = std::move(started.call.prompt);
     record.metadata = std::move(started.call.metadata);
     keep(std::move(record));
+    if (others_are_under_way(started.call.id)) co_return co_await write_kept();
     co_return Result<void>();
 }
 

@@ -26,7 +26,10 @@ struct ConfigFlags {
 
 void add_flags(CLI::App& command, ConfigFlags& flags) {
     command.add_option("-c,--config", flags.file, "Configuration file (TOML)");
-    command.add_option("-d,--data", flags.data, "Data directory (store.path)");
+    command.add_option("-d,--data", flags.data, "Data directory (store.path)")
+        ->check([](const std::string& given) {
+            return given.empty() ? std::string("it must not be empty") : std::string();
+        });
     command.add_option("-l,--listen", flags.listen, "Address and port (server.listen)");
     command.add_option("--log-level", flags.log_level, "debug, info, warn, error or off");
 }

@@ -1,11 +1,23 @@
 #include "base/utf8.h"
 
+#include <algorithm>
+
 namespace rouse {
 namespace {
 
 bool continues(char byte) {
     return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80;
 }
+
+struct Range {
+    char32_t first;
+    char32_t last;
+};
+
+constexpr Range kInvisible[] = {{0x00, 0x1F},     {0x7F, 0x9F},     {0x61C, 0x61C},
+                                {0x180E, 0x180E}, {0x200B, 0x200B}, {0x200E, 0x200F},
+                                {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFEFF, 0xFEFF},
+                                {0xFFF9, 0xFFFB}, {0xFFFE, 0xFFFF}, {0xE0000, 0xE007F}};
 
 }  // namespace
 
@@ -23,6 +35,11 @@ Utf8Character first_utf8_character(std::string_view text) {
     const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
     if (code < kSmallest[length] || code > 0x10FFFF || surrogate) return {};
     return {code, length};
+}
+
+bool is_invisible(char32_t code) {
+    return std::ranges::any_of(
+        kInvisible, [&](const Range& range) { return code >= range.first && code <= range.last; });
 }
 
 std::string to_utf8(std::string_view bytes) {

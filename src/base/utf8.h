@@ -17,6 +17,9 @@ struct Utf8Character {
 // Of text that is not empty.
 Utf8Character first_utf8_character(std::string_view text);
 
+// It has no look of its own and changes how others look: controls, directions, joiners.
+bool is_invisible(char32_t code);
+
 // The same text with U+FFFD for each byte that belongs to no character.
 std::string to_utf8(std::string_view bytes);
 

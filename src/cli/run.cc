@@ -9,6 +9,17 @@
 #endif
 
 namespace rouse::cli {
+namespace {
+
+// What nobody could read was not done for whoever asked.
+bool said_all() {
+    std::cout.flush();
+    if (std::cout) return true;
+    std::cerr << "rouse: cannot write to standard output: is the disk full, or its reader gone?\n";
+    return false;
+}
+
+}  // namespace
 
 Command add_version(CLI::App& program, Env /*env*/) {
     CLI::App* command = program.add_subcommand("version", "Print the version");
@@ -46,7 +57,9 @@ int run(int argc, char** argv, Env env, const std::vector<AddCommand>& more) {
         return kUsage;
     }
     for (const Command& command : commands) {
-        if (const int code = command(); code >= 0) return code;
+        const int code = command();
+        if (code == kDone && !said_all()) return kFailed;
+        if (code >= 0) return code;
     }
     return kUsage;
 }

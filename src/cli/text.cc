@@ -10,11 +10,6 @@ struct Range {
     char32_t last;
 };
 
-// Those that have no look of their own and change how others look.
-constexpr Range kInvisible[] = {{0x00, 0x1F},     {0x7F, 0x9F},     {0x61C, 0x61C},
-                                {0x180E, 0x180E}, {0x200B, 0x200B}, {0x200E, 0x200F},
-                                {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFEFF, 0xFEFF},
-                                {0xFFF9, 0xFFFB}, {0xFFFE, 0xFFFF}, {0xE0000, 0xE007F}};
 constexpr Range kNoColumn[] = {
     {0x300, 0x36F}, {0x200C, 0x200D}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}};
 constexpr Range kTwoColumns[] = {{0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},
@@ -56,7 +51,7 @@ std::string make_printable(std::string_view text, Lines lines) {
         const bool breaks = next.code == '\n' || next.code == '\t';
         if (next.length == 0) {
             out += "\\x" + hex(static_cast<unsigned char>(text.front()));
-        } else if (is_in(kInvisible, next.code) && !(breaks && lines == Lines::kept)) {
+        } else if (is_invisible(next.code) && !(breaks && lines == Lines::kept)) {
             out += visible(next.code);
         } else {
             out += text.substr(0, next.length);

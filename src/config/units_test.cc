@@ -56,6 +56,7 @@ RC_GTEST_PROP(BytesTest, ReadBackWhatIsPrinted, ()) {
 
 TEST(InQuotesTest, IsShortAndHarmless) {
     EXPECT_EQ(in_quotes("a\x1b[2Jb\n"), R"("a\x1b[2Jb\x0a")");
+    EXPECT_EQ(in_quotes("\u009b2J \u202e \xff ä"), R"("\u{9b}2J \u{202e} \xff ä")");  // T16
     EXPECT_EQ(in_quotes(std::string(59, 'a') + "äb"), '"' + std::string(59, 'a') + "…\"");
 }
 

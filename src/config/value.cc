@@ -1,8 +1,11 @@
 #include "config/value.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 namespace rouse::config {
 namespace {
@@ -46,17 +49,19 @@ std::string describe(const Value& value) {
 }
 
 std::string visible(std::string_view text) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
     std::string out;
-    for (const char c : text) {
-        if (!is_control(c)) {
-            out += c;
-            continue;
+    while (!text.empty()) {
+        const Utf8Character next = first_utf8_character(text);
+        const std::size_t length = std::max<std::size_t>(next.length, 1);
+        const auto byte = static_cast<unsigned char>(text.front());
+        if (next.length == 0 || (byte < 0x80 && is_control(text.front()))) {
+            out += fmt::format("\\x{:02x}", byte);
+        } else if (is_invisible(next.code)) {
+            out += fmt::format("\\u{{{:x}}}", static_cast<unsigned>(next.code));
+        } else {
+            out += text.substr(0, length);
         }
-        const auto byte = static_cast<unsigned char>(c);
-        out += "\\x";
-        out += kDigits[byte >> 4U];
-        out += kDigits[byte & 0xFU];
+        text.remove_prefix(length);
     }
     return out;
 }

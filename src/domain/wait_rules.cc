@@ -427,6 +427,11 @@ Result<Records> plan_extend(const SessionState& state, Timestamp deadline_at, Ti
         records.emplace_back(
             PendingWaiting{call.pending_id, "extended", {}, {}, deadline_at, {}, {}, {}});
     }
+    if (!wait.deadline_at && records.empty()) {
+        return Error(ErrorKind::conflict, "no_deadline",
+                     "the wait has no deadline, and none of its calls expires: it goes on until "
+                     "it is answered or cancelled");
+    }
     if (!wait.deadline_at) return records;  // a call that never expires keeps it endless
     const std::optional<Timestamp> wait_until =
         expiries.empty() ? deadline_at : deadline_of(expiries);

@@ -338,7 +338,21 @@ Task<Result<Reply>> Coordinator::cancel(SessionId id, CancelMode mode, Note note
         change.records = *std::move(records);
         return change;
     };
-    co_return co_await change(std::move(id), plan, std::move(note));
+    // A run that is told so goes on; the children of its calls do not.
+    Runs runs;
+    std::vector<SessionId> children;
+    if (mode == CancelMode::acknowledge) {
+        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
+        const Result<std::vector<Record>> log = read_records(*parts_.store, id);
+        if (state && log) runs = with_those_it_continues(*log, run_of(**state));
+        for (const std::shared_ptr<const SessionState>& child : asked_by(id, runs))
+            children.push_back(child->id);
+    }
+    Result<Reply> answer = co_await change(id, plan, std::move(note));
+    if (!answer) co_return answer;
+    for (const SessionId& child : children)
+        co_await cancel_asked_by(child, runs);
+    co_return answer;
 }
 
 // ---- waits ----------------------------------------------------------------------------------

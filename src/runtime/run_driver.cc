@@ -154,9 +154,20 @@ void RunDriver::start_queued() {
 
 void RunDriver::stop(const SessionId& session, const RunId& run) {
     const auto found = handles_.find(session);
-    if (found == handles_.end() || found->second->run != run) return;
+    if (found == handles_.end()) return;
+    if (found->second->run.empty()) return leave_line(session);
+    if (found->second->run != run) return;
     found->second->again = true;
     found->second->stop.request_stop();
+}
+
+// Whoever still has something to do there is driven again.
+void RunDriver::leave_line(const SessionId& session) {
+    const auto place = std::ranges::find(queue_, session);
+    if (place == queue_.end() || handles_.at(session)->begin) return;
+    queue_.erase(place);
+    queued_ = queue_.size();
+    handles_.erase(session);
 }
 
 Task<void> RunDriver::work_on(SessionId session) {
@@ -352,8 +363,13 @@ void RunDriver::lose_patience(const RunId& run, const std::shared_ptr<Waiter>& w
 Task<Result<SharedReport>> RunDriver::wait(SessionId session, RunId run, Seq after,
                                            Milliseconds time, std::stop_token gone) {
     const auto handle = handles_.find(session);
-    const bool under_way =
-        handle != handles_.end() && (handle->second->run.empty() || handle->second->run == run);
+    bool under_way = handle != handles_.end() && handle->second->run == run;
+    if (handle != handles_.end() && handle->second->run.empty()) {
+        // In line, for this run or for a later one.
+        const auto state = parts_.store->load(session);
+        under_way = state && (*state)->run_is_open() && (*state)->run->run_id == run &&
+                    !(*state)->is_parked();
+    }
     if (!under_way) {
         Result<SharedReport> report = read_report(*parts_.store, session, run);
         if (!report || *report) co_return report;

@@ -125,6 +125,7 @@ class RunDriver final {
     using Waiters = std::vector<std::shared_ptr<Waiter>>;
 
     void enqueue(const SessionId& session);
+    void leave_line(const SessionId& session);
     void start_queued();
     Task<void> work_on(SessionId session);
     Task<bool> go_on(const SessionId& id, const std::shared_ptr<Handle>& handle);

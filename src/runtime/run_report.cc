@@ -14,6 +14,8 @@ struct RunReader {
     Transcript transcript;
     Usage usage;
     std::size_t first_entry = 0;
+    bool resumed = false;  // then the first entry is the one that waited
+    std::size_t turn_start = 0;
     bool found = false;
     std::optional<RunReport> ended;
 
@@ -27,6 +29,14 @@ struct RunReader {
         fold(state, record);
         transcript.fold(record);
         if (!found || ended) return;
+        if (std::holds_alternative<RunResumed>(record.body)) {
+            const auto& entries = transcript.entries();
+            const auto waited = std::ranges::find(entries.rbegin(), entries.rend(), Role::assistant,
+                                                  &TranscriptEntry::role);
+            first_entry = static_cast<std::size_t>(entries.rend() - waited) - 1;
+            turn_start = transcript.turn_start();
+            resumed = true;
+        }
         if (const auto* said = std::get_if<MessageAssistant>(&record.body)) usage += said->usage;
         if (state.run && state.run->run_id == run && state.run->outcome) {
             ended = report(run, *state.run->outcome);
@@ -42,7 +52,10 @@ struct RunReader {
         report.usage = usage;
         report.output_messages = said();
         switch (outcome) {
-            case RunOutcome::completed: report.status = ReportStatus::completed; break;
+            case RunOutcome::completed:
+                report.status = ReportStatus::completed;
+                if (resumed) report.suspension = resumed_turn();
+                break;
             case RunOutcome::failed: report.status = ReportStatus::failed; break;
             case RunOutcome::cancelled: report.status = ReportStatus::cancelled; break;
             case RunOutcome::interrupted: report.status = ReportStatus::interrupted; break;
@@ -50,17 +63,31 @@ struct RunReader {
         return report;
     }
 
-    std::vector<Message> said() const {
+    // Entries as a conversation, from one on: with the results of its calls, but without itself if
+    // it was said before.
+    enum class Begin : std::uint8_t { with_it, behind_it };
+    std::vector<Message> messages_from(std::size_t first, Begin begin) const {
         std::vector<Message> messages;
         const std::vector<TranscriptEntry>& entries = transcript.entries();
-        for (std::size_t i = std::min(first_entry, entries.size()); i < entries.size(); ++i) {
-            if (entries[i].role != Role::assistant && messages.empty()) continue;
-            messages.push_back({entries[i].role, entries[i].content, {}});
+        for (std::size_t i = first; i < entries.size(); ++i) {
+            if (i > first || begin == Begin::with_it) {
+                messages.push_back({entries[i].role, entries[i].content, {}});
+            }
             std::vector<ToolPart> done = entries[i].parts;
             std::erase_if(done, [](const ToolPart& part) { return !part.result; });
             if (!done.empty()) messages.push_back(results_message(done, ToolResult{}));
         }
         return messages;
+    }
+
+    // What the run said since it was last waited for.
+    std::vector<Message> said() const {
+        if (resumed) return messages_from(first_entry, Begin::behind_it);
+        const std::vector<TranscriptEntry>& entries = transcript.entries();
+        std::size_t first = first_entry;
+        while (first < entries.size() && entries[first].role != Role::assistant)
+            ++first;
+        return messages_from(first, Begin::with_it);
     }
 
     RunReport suspended(const RunId& run) const {
@@ -71,6 +98,14 @@ struct RunReader {
         report.output_messages = said();
         report.suspension = suspension();
         return report;
+    }
+
+    // The turn as a whole, since it was suspended on the way.
+    Suspension resumed_turn() const {
+        Suspension turn;
+        turn.usage = usage;
+        turn.turn_messages = messages_from(turn_start, Begin::with_it);
+        return turn;
     }
 
     Suspension suspension() const {

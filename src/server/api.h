@@ -122,6 +122,10 @@ class Api final {
     template <class Read>
     Task<std::invoke_result_t<Read>> aside(const SessionId& session, Read read) {
         if (parts_.store->log_bytes(session) < limits::kLongLog) co_return read();
+        co_return co_await aside(std::move(read));
+    }
+    template <class Read>
+    Task<std::invoke_result_t<Read>> aside(Read read) {
         co_return co_await boost::asio::co_spawn(parts_.reading, call_there(std::move(read)),
                                                  boost::asio::use_awaitable);
     }

@@ -433,11 +433,15 @@ Task<Response> Api::release_lease(Request& request) {
 Task<Response> Api::post_progress(Request& request) {
     const PendingId id(request.path_parameters.at(0));
     Body body(request.body);
-    (void)body.text("worker");
+    const std::optional<std::string> worker = body.text("worker");
     const Progress progress = read_progress(body, "progress");
     if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
-    if (const Result<FoundCall> found = find_call(request, id); !found) {
-        co_return fail(request, found.error());
+    const Result<FoundCall> found = find_call(request, id);
+    if (!found) co_return fail(request, found.error());
+    const bool held = found->call.status == PendingStatus::processing;
+    if (held && worker && *worker != found->call.worker) {
+        co_return fail(request, Error(ErrorKind::conflict, "lease_held",
+                                      "another worker holds the call by now"));
     }
     Task<Result<Reply>> command = parts_.coordinator.progress(id, progress);
     Response response = co_await answer(request, std::move(command));

@@ -174,7 +174,8 @@ Task<Response> Api::list_pending(Request& request) {
     if (cursor) filter.after = PendingId(*cursor);
     CallPage page;
     if (settled) {
-        page = list_settled(request, filter, cursor.value_or(""));
+        const auto read = [&] { return list_settled(request, filter, cursor.value_or("")); };
+        page = co_await aside(read);
     } else {
         page = co_await list_open(request, std::move(filter));
     }

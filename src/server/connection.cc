@@ -178,7 +178,19 @@ class StreamConnection final : public Connection {
         }
         beast::error_code ignored;
         transport().socket().shutdown(tcp::socket::shutdown_send, ignored);
-        co_return;
+        if (refused_ && !kTls) co_await drop_the_rest();
+    }
+
+    // Closed while the client still sends, its system would throw away what we answered.
+    Task<void> drop_the_rest() {
+        std::string dropped(kSendBytes, '\0');
+        transport().expires_after(kDropTime);
+        for (std::size_t left = kDropBytes; left > 0;) {
+            const auto [ended, bytes] =
+                co_await transport().async_read_some(asio::buffer(dropped), kAwait);
+            if (ended) break;
+            left -= std::min(left, bytes);
+        }
     }
 
     // From then on it does not count among those of its address.
@@ -266,6 +278,7 @@ class StreamConnection final : public Connection {
     }
 
     Task<bool> refuse(Problem problem) {
+        refused_ = true;
         const std::string id = wire_->api.new_request_id();
         Response response = wire_->api.refuse(std::move(problem), id);
         (void)co_await write(response, id, false);
@@ -427,6 +440,8 @@ class StreamConnection final : public Connection {
 
     static constexpr std::size_t kReadBytes = 8U << 10U;
     static constexpr std::size_t kSendBytes = 256U << 10U;
+    static constexpr std::size_t kDropBytes = 64U << 20U;
+    static constexpr std::chrono::seconds kDropTime{3};
     static constexpr std::chrono::milliseconds kLookAgain{100};
     static constexpr std::chrono::seconds kLookLater{1};
 
@@ -435,6 +450,7 @@ class StreamConnection final : public Connection {
     std::string remote_;
     bool busy_ = false;
     bool known_ = false;
+    bool refused_ = false;          // what it sent was no request, or too long
     std::shared_ptr<Watch> watch_;  // while a handler wants it: what comes later finds it gone
     EventSource* events_ = nullptr;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // while events may be closed

@@ -148,8 +148,10 @@ class EventHub::Reader : public EventSource {
     void push(std::shared_ptr<const std::string> frame) {
         if (overrun_) return;
         bytes_ += frame->size();
+        longest_ = std::max(longest_, frame->size());
         frames_.push_back(std::move(frame));
-        if (frames_.size() > hub_.limits_.events || bytes_ > hub_.limits_.bytes) {
+        // However long one record is, nobody is late with it alone.
+        if (frames_.size() > hub_.limits_.events || bytes_ > hub_.limits_.bytes + longest_) {
             // What was queued is dropped: the reader comes back with the last id that it saw.
             frames_.clear();
             overrun_ = true;
@@ -174,6 +176,7 @@ class EventHub::Reader : public EventSource {
             frames_.pop_front();
         }
         bytes_ = 0;
+        longest_ = 0;
         return out;
     }
 
@@ -181,6 +184,7 @@ class EventHub::Reader : public EventSource {
     asio::steady_timer wake_;
     std::deque<std::shared_ptr<const std::string>> frames_;
     std::size_t bytes_ = 0;
+    std::size_t longest_ = 0;  // of the frames
     bool overrun_ = false;
     bool greeted_ = false;
 };

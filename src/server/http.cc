@@ -27,6 +27,7 @@ constexpr Mapping kMappings[] = {
     {"token_expired", 410, "The token has expired"},
     {"token_revoked", 410, "The token was revoked"},
     {"token_consumed", 410, "The token was used"},
+    {"no_deadline", 409, "The wait has no deadline"},
     {"no_suspended_turn", 409, "Nothing is suspended"},
     {"resume_required", 409, "The session waits for results"},
     {"conflicting_result", 409, "Settled before with another result"},

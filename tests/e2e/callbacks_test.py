@@ -20,6 +20,7 @@ class CallbackCase(kit.Case):
         url = cls.outside.url
         script = [on_user(tool, calls((tool, {"branch": "main"}))) for tool in TOOLS]
         script += [on_result(tool, says("{{result}}")) for tool in TOOLS]
+        script.append(on_user("both", calls(("open_job", {}), ("fetch", {}))))
         return kit.Setup(
             agents=[{"name": "helper", "script": script, "tools": list(TOOLS)}],
             tools=[
@@ -406,6 +407,22 @@ class StartingJobs(CallbackCase):
         self.assertEqual(self.client.session(session)["pending"][0]["prompt"], "Job 17 started")
         self.restart()
         self.assertEqual(self.client.get(f"/async-tool/pending/{pending}")["pending"]["externalRef"], "job-17")
+
+    def test_what_it_answered_is_kept_while_another_call_works(self):
+        # design 6: each step is reported, so that a crash in between shows
+        gate = threading.Event()
+        self.addCleanup(gate.set)
+        self.outside.on("/fetch", lambda request: (gate.wait(60), (200, {}))[1])
+
+        def start(request):
+            kit.wait_until(lambda: self.outside.requests("/fetch"), "the other call to be at work")
+            return {"externalRef": "job-77"}
+        self.outside.on("/start", start)
+        session = self.client.start("both", wait=None)["id"]
+        self.client.wait_kind(session, "pending.waiting")
+        self.restart()
+        call = self.client.session(session)["pending"][0]
+        self.assertEqual(call["external_ref"], "job-77")
 
     def test_headers_may_hold_secrets_of_the_environment(self):
         self.suspend("open_job")

@@ -87,6 +87,14 @@ class Children(kit.Case):
         view = self.client.wait_status(child, "waiting")
         return parent, child, view["pending"][0]["pending_id"]
 
+    def test_a_parent_that_is_told_to_end_ends_its_child(self):
+        # design 10: cancelling a parent cancels its open children, in both kinds of cancel
+        for mode in ("discard", "acknowledge"):
+            parent, child, _ = self.give_job()
+            self.assert_status(self.client.post(f"/v1/sessions/{parent}/cancel", {"mode": mode}), 202)
+            self.client.wait_status(parent, "idle")
+            self.client.wait_kind(child, "run.cancelled")
+
     def test_a_child_does_not_wait_for_the_parent_that_waits_for_it(self):
         # design 10: a wait that would close a circle is refused at once
         parent = self.client.start("give doubt", task_id="of-doubt", alias="boss")["id"]

@@ -305,6 +305,13 @@ class CommandLine(kit.Case):
             self.assertEqual([line for line in text.splitlines() if len(line) > 80], [], words)
             self.assertIn("Examples:", text)
 
+    def test_what_could_not_be_written_was_not_done(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([kit.BINARY, "version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("standard output", done.stderr)
+        self.assertEqual(self.rouse("serve", "--data", "").returncode, 2)
+
     def test_the_version(self):
         self.assertRegex(self.rouse("--version").stdout, r"^rouse \d+\.\d+\.\d+\n$")
         self.assertEqual(self.rouse("--version").stdout, self.rouse("version").stdout)

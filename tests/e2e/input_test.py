@@ -403,6 +403,13 @@ class Framing(InputCase):
         self.assert_status(self.client.get("/healthz"), 200)
 
 
+class TooLong(InputCase):
+    def test_whoever_still_sends_hears_why_it_is_refused(self):
+        for _ in range(5):
+            answer = self.client.post("/v1/sessions", {"title": "x" * 20 * LIMIT})
+            self.assert_problem(answer, 413, "too_large")
+
+
 class ConnectionLimits(InputCase):
     setup = setup(connections=40, connections_per_address=20)
 

@@ -157,6 +157,10 @@ class Archives(StorageCase):
         self.assertIn(": 2 sessions, ", done.stdout)
         self.assertNotIn(self.server.token(), archive.read_text())  # T19
         later = self.client.start("hello")["id"]
+        both = self.server.folder / "both.rouse"
+        both.write_bytes(archive.read_bytes() * 2)
+        done = self.rouse("import", both, self.server.folder / "new")
+        self.assertEqual((done.returncode, "one by one" in done.stderr), (2, True), done)
 
         elsewhere = self.add_server(start=False)
         done = self.rouse("import", archive, elsewhere.data)

@@ -334,6 +334,15 @@ class SlowReaders(StreamCase):
         return super().make_setup(limits={"stream_events": 32, "stream_bytes": "64KiB"})
 
     @every([("one session", "/v1/sessions/{}/events"), ("all of them", "/v1/events")])
+    def test_a_record_that_is_longer_than_the_buffer_reaches_whoever_keeps_up(self, path):
+        session = self.client.start()["id"]
+        stream = self.stream(path.format(session))
+        for count in (1, 2):
+            self.client.post(f"/v1/sessions/{session}/messages", {"content": "hello " + "x" * 200_000})
+            stream.wait_for("run.completed", count)
+        self.assertFalse([event for event in stream.events if event.kind == "overrun"])
+
+    @every([("one session", "/v1/sessions/{}/events"), ("all of them", "/v1/events")])
     def test_a_reader_that_is_too_slow_is_told_and_sent_away(self, path):
         # api 5: overrun
         session = self.client.start()["id"]

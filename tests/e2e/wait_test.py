@@ -49,6 +49,17 @@ class Outcomes(kit.Case):
         self.assertEqual((suspension["version"], suspension["usage"]), (1, USAGE))
         self.assertEqual([m["role"] for m in outcome["output_messages"]], ["assistant"])
 
+    def test_a_duplicate_has_the_outcome_of_the_first(self):
+        # api 2: suspension is present on resumed outcomes that completed
+        pending = self.client.start("go")["pending"][0]["pending_id"]
+        first, again = (self.client.result(pending, "r", wait="10s").json for _ in range(2))
+        self.assertEqual(first["outcome"]["suspension"]["pending_tool_calls"], [])
+        self.assertEqual([m["role"] for m in again["outcome"]["output_messages"]], ["user", "assistant"])
+        for part in ("output_messages", "status", "usage"):
+            self.assertEqual(again["outcome"][part], first["outcome"][part], part)
+        turn = [outcome["outcome"]["suspension"]["turn_messages"] for outcome in (first, again)]
+        self.assertEqual(turn[1], turn[0])
+
     def test_a_suspended_call_has_all_its_fields(self):
         # S2-10
         answer = self.client.post("/v1/sessions?wait=10s", {"message": "go"})
@@ -167,3 +178,39 @@ class Outcomes(kit.Case):
             self.assertIn(join().status, (200, 202, 503))
         except OSError:
             pass
+
+
+class InLine(kit.Case):
+    """Runs that wait for a place."""
+
+    fresh = True
+    setup = kit.Setup(
+        agents=[{"name": "helper", "script": [
+            on_user("for ever", says("never", delay_ms=30000)), on_user("think", says("thought", delay_ms=300)),
+            on_user("hello", says("hello"))]}],
+        limits={"concurrent_runs": 1})
+
+    def queued(self):
+        metrics = self.client.get("/metrics").body.decode().splitlines()
+        return next(int(line.split()[1]) for line in metrics if line.startswith("rouse_runs_queued "))
+
+    def test_one_that_is_cancelled_in_line_is_told_at_once(self):
+        working = self.client.start("for ever", wait=None)["id"]
+        waiting = [self.client.start("hello", wait=None)["id"] for _ in range(3)]
+        self.assertEqual(self.queued(), 3)
+        answer = self.client.post(f"/v1/sessions/{waiting[0]}/cancel?wait=10s", {})
+        self.assertEqual(self.assert_status(answer, 200)["outcome"]["status"], "cancelled")
+        self.assert_status(self.client.delete(f"/v1/sessions/{waiting[1]}"), 204)
+        self.assertEqual(self.queued(), 1)
+        self.client.post(f"/v1/sessions/{working}/cancel?wait=10s", {})
+        self.client.wait_kind(waiting[2], "run.completed")
+
+    def test_one_that_died_and_goes_on_in_line_is_told_of_its_end(self):
+        # api 1: the first answer again, with the outcome as it is by then
+        body, keys = {"message": "think"}, [f"key {n}" for n in range(3)]
+        for key in keys:
+            self.client.post("/v1/sessions", body, headers={"Idempotency-Key": key})
+        self.restart()
+        for key in keys:
+            again = self.client.post("/v1/sessions?wait=10s", body, headers={"Idempotency-Key": key})
+            self.assert_status(again, 200)

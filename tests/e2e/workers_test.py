@@ -240,6 +240,17 @@ class Leases(WorkerCase):
         # The first one comes late and is taken all the same.
         self.assert_status(self.client.result(pending, "late but there"), 200)
 
+    def test_whoever_lost_it_reports_no_progress(self):
+        # api 3: lease_held
+        session, pending = self.suspend()
+        self.claim("first", leaseMs=200)
+        kit.wait_until(lambda: self.call(pending)["status"] == "waiting", "the lease to run out")
+        self.claim("second", leaseMs=60000)
+        with self.nothing_changes(session):
+            late = self.on(pending, "progress", "first", progress={"percent": 5})
+            self.assert_problem(late, 409, "lease_held")
+        self.assert_status(self.on(pending, "progress", "second", progress={"percent": 50}), 200)
+
     def test_renewing_keeps_it(self):
         _, pending = self.suspend()
         self.claim(leaseMs=800)

@@ -309,8 +309,14 @@ class ArchiveReader {
     Result<void> check_end(const std::string& text, const Ending& seen) const {
         const Result<Ending> ending = from_json<Ending>(text, "the last line");
         if (!ending) return not_an_archive(ending.error().message);
-        if (ending->logs == seen.logs && ending->records == seen.records) return {};
-        return not_an_archive("logs are missing: it should have " + std::to_string(ending->logs));
+        if (ending->logs != seen.logs || ending->records != seen.records) {
+            return not_an_archive("logs are missing: it should have " +
+                                  std::to_string(ending->logs));
+        }
+        const Result<std::uint64_t> size = file_->size();
+        if (!size) return size.error();
+        if (at_ == *size) return {};
+        return not_an_archive("something follows its last line; import archives one by one");
     }
 
     std::unique_ptr<File> file_;
