@@ -180,6 +180,7 @@ Task<Response> Api::list_pending(Request& request) {
         page = co_await list_open(request, std::move(filter));
     }
     std::vector<std::string> items;
+    items.reserve(page.calls.size());
     for (const ListedCall& call : page.calls)
         items.push_back(call.json);
     JsonObject out;
