@@ -35,11 +35,21 @@ std::string corpus(const std::string& name) {
 
 class DamageTest : public ::testing::Test {
  protected:
-    std::unique_ptr<FileStore> open(CrashingFs& fs) {
+    std::unique_ptr<FileStore> open(
+        CrashingFs& fs, const FileStoreOptions& options = testing::tiny_store_options()) {
         Result<std::unique_ptr<FileStore>> store =
-            FileStore::open(world_.env(fs), kStoreDirectory, testing::tiny_store_options());
+            FileStore::open(world_.env(fs), kStoreDirectory, options);
         EXPECT_TRUE(store) << (store ? "" : store.error().message);
         return store ? *std::move(store) : nullptr;
+    }
+
+    // What was committed stays in the journal.
+    static FileStoreOptions without_checkpoints() {
+        FileStoreOptions options = testing::tiny_store_options();
+        options.checkpoint_bytes = 1 << 20;
+        options.segment_bytes = 16 << 10;
+        options.tail_bytes = 1 << 20;
+        return options;
     }
 
     VerifyReport verified(CrashingFs& fs, VerifyMode mode = VerifyMode::look) {
@@ -363,18 +373,13 @@ TEST_F(DamageTest, AFlippedBitInAPartOfTheIndexLosesNothing) {
 
 // Nothing of the journal is in the logs yet: what it loses shows.
 TEST_F(DamageTest, AFlippedBitInTheJournalLosesAtMostItsGroupAndSaysSo) {
-    FileStoreOptions options = testing::tiny_store_options();
-    options.checkpoint_bytes = 1 << 20;
-    options.segment_bytes = 16 << 10;
-    options.tail_bytes = 1 << 20;
     CrashingFs clean;
     std::size_t used = 0;
     {
-        Result<std::unique_ptr<FileStore>> store =
-            FileStore::open(world_.env(clean), kStoreDirectory, options);
+        const auto store = open(clean, without_checkpoints());
         ASSERT_TRUE(store);
-        add(**store, kHealthy, 2);
-        add(**store, kDamaged, 2);
+        add(*store, kHealthy, 2);
+        add(*store, kDamaged, 2);
         clean.kill_process();
     }
     const std::string path = kStoreDirectory + "/journal/0000000001.log";
@@ -472,11 +477,17 @@ TEST_F(DamageTest, AJournalThatIsMissingOrCutIsNoticed) {
     const std::string segment = kStoreDirectory + "/journal/0000000001.log";
     const std::string text = *killed->read_raw(segment);
     ASSERT_TRUE(verified(*killed).clean());
-    for (const bool gone : {false, true}) {
+    // Cut, or gone, or gone with the next one there: prepared, or made by a start that was killed.
+    enum class Lost { end, all, all_but_the_next };
+    for (const Lost lost : {Lost::end, Lost::all, Lost::all_but_the_next}) {
         const std::unique_ptr<CrashingFs> damaged = killed->copy();
         damaged->write_raw(segment, text.substr(0, 512));
-        if (gone) {
+        if (lost != Lost::end) {
             EXPECT_TRUE(damaged->remove(segment));
+        }
+        if (lost == Lost::all_but_the_next) {
+            damaged->write_raw(kStoreDirectory + "/journal/0000000002.log",
+                               std::string(text.size(), '\0'));
         }
         EXPECT_TRUE(names(verified(*damaged), FindingKind::damage, segment));
         const auto store = open(*damaged);
@@ -485,7 +496,39 @@ TEST_F(DamageTest, AJournalThatIsMissingOrCutIsNoticed) {
         const std::unique_ptr<CrashingFs> again = damaged->copy();
         EXPECT_TRUE(verified(*again).clean());
         (void)open(*again);
-        EXPECT_FALSE(again->read_raw(kStoreDirectory + "/damaged/index.ckpt")) << gone;
+        EXPECT_FALSE(again->read_raw(kStoreDirectory + "/damaged/index.ckpt"))
+            << static_cast<int>(lost);
+    }
+}
+
+// What is left of its log is whole, so only the report knows that records of it are missing.
+TEST_F(DamageTest, WhatWasSetAsideStaysSoWhenTheIndexIsLost) {
+    CrashingFs disk;
+    std::unique_ptr<CrashingFs> fs;
+    {
+        const auto store = open(disk, without_checkpoints());
+        add(*store, kDamaged, 1);
+        ASSERT_TRUE(store->checkpoint());
+        for (const char* text : {"damaged", "cannot follow"}) {
+            const MessageUser message{MessageId("msg_later"), text_content(text), false, {}};
+            ASSERT_TRUE(store->commit_and_wait(make_commit(kDamaged, std::nullopt, {message})));
+        }
+        fs = disk.copy();
+    }
+    const std::string journal = kStoreDirectory + "/journal/0000000001.log";
+    std::string text = *fs->read_raw(journal);
+    text[text.find("\"damaged\"") + 1] = 'D';
+    fs->write_raw(journal, text);
+    ASSERT_EQ(open(*fs)->health().damaged.size(), 1U);  // and closed with a checkpoint
+    ASSERT_TRUE(fs->remove(kStoreDirectory + "/index.ckpt"));
+    for (const char* opening : {"without an index", "with the new one"}) {
+        const auto store = open(*fs);
+        EXPECT_EQ(store->health().damaged.size(), 1U) << opening;
+        const MessageUser more{MessageId("msg_more"), text_content("more"), false, {}};
+        const Result<Committed> refused =
+            store->commit_and_wait(make_commit(kDamaged, std::nullopt, {more}));
+        ASSERT_FALSE(refused) << opening;
+        EXPECT_EQ(refused.error().reason, "session_damaged") << opening;
     }
 }
 

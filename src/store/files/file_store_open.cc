@@ -112,6 +112,15 @@ class FileStore::Opener {
         if (segments->empty() || segments->front() <= std::max<std::uint64_t>(covered.segment, 1)) {
             return {};
         }
+        // Segments in which nothing was written since are no evidence: it is the journal whose end
+        // is missing then, not the index's.
+        bool goes_on = covered.segment == 0;
+        for (const std::uint64_t number : *segments) {
+            const Result<std::uint64_t> first = files::first_group_of(env_.fs, layout_, number);
+            if (!first) return first.error();
+            goes_on = goes_on || *first > covered.group;
+        }
+        if (!goes_on) return {};
         return Error(ErrorKind::corrupt, "damaged_index",
                      "index.ckpt: the end is damaged or missing; the journal begins behind what is "
                      "left of it");
@@ -161,8 +170,22 @@ class FileStore::Opener {
         table_.adopt_log(id, std::move(log));
         for (const auto& [session, at] : tombstones)
             table_.adopt_tombstone(session, at);
-        if (read || torn) return {};
-        return table_.set_aside(id, {path, good_bytes, read.error().message}, {});
+        if (!read && !torn) {
+            return table_.set_aside(id, {path, good_bytes, read.error().message}, {});
+        }
+        return set_aside_again(id);
+    }
+
+    // Records of it may be missing though its log is whole as far as it goes: an earlier process
+    // said so.
+    Result<void> set_aside_again(const SessionId& id) {
+        const Result<std::string> report =
+            env_.fs.read_file(layout_.damaged() + "/" + id.text() + ".json");
+        if (!report && report.error().kind == ErrorKind::not_found) return {};
+        if (!report) return report.error();
+        const Result<Damage> damage = from_json<Damage>(*report, "the report of damage");
+        return table_.set_aside(id, damage ? *damage : Damage{layout_.log(id), 0, "as reported"},
+                                {});
     }
 
     Result<void> cut_torn_line(const SessionId& id, const std::string& path, std::uint64_t at,

@@ -191,6 +191,15 @@ Result<std::vector<std::uint64_t>> list_segments(Fs& fs, const Layout& layout) {
     return numbers;
 }
 
+Result<std::uint64_t> first_group_of(Fs& fs, const Layout& layout, std::uint64_t segment) {
+    const Result<std::unique_ptr<File>> file = fs.open(layout.segment(segment), OpenMode::read);
+    if (!file) return file.error();
+    const Result<std::string> head = (*file)->read_at(0, kGroupHeaderBytes);
+    if (!head) return head.error();
+    const Result<GroupHeader> first = parse_group_header(*head);
+    return first ? first->group : 0;
+}
+
 Result<bool> has_position(Fs& fs, const Layout& layout, const JournalPosition& position) {
     if (position.segment == 0) return true;
     const Result<FileStatus> segment = fs.status(layout.segment(position.segment));
@@ -223,7 +232,7 @@ Result<void> Journal::start(const ReplayEnd& end) {
                 continue;
             }
             // Older segments are kept for readers of the global stream until recycle() takes them.
-            const Result<std::uint64_t> first = first_group_of(number);
+            const Result<std::uint64_t> first = first_group_of(env_.fs, layout_, number);
             if (!first) return first.error();
             segments_[number] = Segment{*first, env_.clock.now()};
         }
@@ -243,23 +252,13 @@ Result<void> Journal::start(const ReplayEnd& end) {
     return {};
 }
 
-Result<std::uint64_t> Journal::first_group_of(std::uint64_t number) {
-    const Result<std::unique_ptr<File>> file =
-        env_.fs.open(layout_.segment(number), OpenMode::read);
-    if (!file) return file.error();
-    const Result<std::string> head = (*file)->read_at(0, kGroupHeaderBytes);
-    if (!head) return head.error();
-    const Result<GroupHeader> first = parse_group_header(*head);
-    return first ? first->group : 0;
-}
-
 // A crash in the middle of a recycling rename may leave a segment with both names. The old one
 // goes: recycled again, it would lead to bytes that are in use under the other.
 Result<void> Journal::drop_second_names(std::vector<std::uint64_t>& numbers) {
     std::map<std::uint64_t, std::uint64_t> by_first_group;
     std::vector<std::uint64_t> kept;
     for (const std::uint64_t number : numbers) {
-        const Result<std::uint64_t> first = first_group_of(number);
+        const Result<std::uint64_t> first = first_group_of(env_.fs, layout_, number);
         if (!first) return first.error();
         const auto [known, is_new] = by_first_group.emplace(*first, number);
         if (*first != 0 && !is_new) {

@@ -60,6 +60,9 @@ struct ReplayEnd {
 // The numbers of all segments that are there, the oldest first.
 Result<std::vector<std::uint64_t>> list_segments(Fs& fs, const Layout& layout);
 
+// Of the segment's first group; 0 when it has none.
+Result<std::uint64_t> first_group_of(Fs& fs, const Layout& layout, std::uint64_t segment);
+
 // False: the segment is gone or too short, and with it what was committed behind the position.
 Result<bool> has_position(Fs& fs, const Layout& layout, const JournalPosition& position);
 
@@ -116,7 +119,6 @@ class Journal {
     Result<void> drop_second_names(std::vector<std::uint64_t>& numbers);
     Result<void> drop_before_hole(std::vector<std::uint64_t>& numbers, const ReplayEnd& end);
     Result<void> settle_last_group(const ReplayEnd& end);
-    Result<std::uint64_t> first_group_of(std::uint64_t number);
     Result<void> cut_torn_tail(const TornTail& torn);
 
     Env env_;
