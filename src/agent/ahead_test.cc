@@ -152,6 +152,24 @@ TEST_F(AheadTest, WhatStandsInLineBehindAWriteThatFailedFailsWithIt) {
         EXPECT_FALSE(std::holds_alternative<ToolCompleted>(record.body)) << record.seq;
 }
 
+TEST_F(AheadTest, EverybodyInLineHearsThatTheRunWasEnded) {
+    const Counted look =
+        answering("look", std::string(limits::kKeptResultBytes, 'x'), {.read_only = true});
+    begin({.model = std::make_shared<ScriptedModel>(
+               std::vector{calls({{"c1", "look"}, {"c2", "look"}, {"c3", "look"}}), says("seen")}),
+           .tools = {look.tool}});
+    let_go();  // the beginning of the run
+    let_go();  // the message that calls
+    ASSERT_EQ(store_->waiting(), 1U) << "the first result; the others stand in line";
+    const RunCancelled ended{session_->state().run->run_id, {}, {}};
+    ASSERT_TRUE(inner_.commit_and_wait(make_commit(session_->id(), std::nullopt, {ended})));
+    let_go();
+    while (!result_ && loop_.run_one_for(std::chrono::seconds(5)) > 0) {
+    }
+    ASSERT_TRUE(result_ && !*result_) << "somebody still waits";
+    EXPECT_EQ(result_->error().reason, "run_ended");
+}
+
 // Whatever made it plan again.
 class PlanAgainTest : public AheadTest, public ::testing::WithParamInterface<Error> {};
 

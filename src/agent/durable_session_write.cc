@@ -149,12 +149,11 @@ Task<Result<void>> DurableSession::send_last(Commit commit, Companions::Then the
 
 Task<Result<void>> DurableSession::write(Plan plan, Step step) {
     std::optional<RunId> run = open_run();
-    if (writing_) {
-        co_await until_nobody_writes();
-        // What the one before wrote, or should have written, may be what this one builds on.
-        if (run && open_run() != run) co_return run_ended();
-    }
+    const bool behind_another = writing_;
+    if (behind_another) co_await until_nobody_writes();
     const Writing writing(*this);
+    // What the one before wrote, or should have written, may be what this one builds on.
+    if (behind_another && run && open_run() != run) co_return run_ended();
     if (stale_ && lost_) co_return *lost_;
     for (int tries = 0;; ++tries) {
         run = open_run();
@@ -378,7 +377,8 @@ Task<Result<std::vector<PendingId>>> DurableSession::calls_pending(std::vector<S
 bool DurableSession::others_are_under_way(const CallId& id) const {
     return std::ranges::any_of(state_.calls, [&](const TurnCall& call) {
         if (call.call_id == id) return false;
-        if (call.phase == CallPhase::started) return true;
+        // Of those that may run again, the log says nothing before they end.
+        if (call.phase == CallPhase::started || call.phase == CallPhase::requested) return true;
         const PendingCall* pending = open_call(call.call_id);
         return pending != nullptr && !pending->started_at;
     });

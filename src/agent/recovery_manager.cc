@@ -1,20 +1,27 @@
 #include "agent/recovery_manager.h"
 
+#include <algorithm>
+
 #include "domain/fold.h"
 #include "domain/recovery_plan.h"
 
 namespace rouse {
 namespace {
 
-void count(const RecoveryPlan& plan, const SessionId& id, BootReport& report) {
-    switch (plan.action) {
+bool is_expiry(const RecordBody& record) {
+    return std::holds_alternative<PendingExpired>(record);
+}
+
+void count(RecoveryAction action, bool expired, const SessionId& id, BootReport& report) {
+    switch (action) {
         case RecoveryAction::interrupted:
             ++report.interrupted;
             report.to_continue.push_back(id);
             break;
         case RecoveryAction::redriven: report.to_drive.push_back(id); break;
         case RecoveryAction::resumed:
-            ++report.expired;
+            // What ran in the process that died is settled, too, but did not expire.
+            if (expired) ++report.expired;
             report.to_drive.push_back(id);
             break;
         case RecoveryAction::parked:
@@ -51,8 +58,9 @@ Result<void> RecoveryManager::recover_session(const SessionId& id, BootReport& r
                           ids.make<WaitId>(),
                           {ids.make<TokenId>(), hash_of_secret(unseen)}};
     RecoveryPlan plan = plan_recovery(**state, facts);
+    const bool expired = std::ranges::any_of(plan.records, is_expiry);
     if (plan.records.empty()) {
-        count(plan, id, report);
+        count(plan.action, expired, id, report);
         return {};
     }
     SessionState after = **state;
@@ -69,7 +77,7 @@ Result<void> RecoveryManager::recover_session(const SessionId& id, BootReport& r
     const Result<Committed> committed = store_.commit_and_wait(std::move(commit));
     if (!committed) return committed.error();
     if (then) then();
-    count(plan, id, report);
+    count(plan.action, expired, id, report);
     return {};
 }
 
