@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <charconv>
+#include <utility>
 
 #include "base/json.h"
 #include "server/views.h"
@@ -147,11 +148,16 @@ class EventHub::Reader : public EventSource {
 
     void push(std::shared_ptr<const std::string> frame) {
         if (overrun_) return;
-        bytes_ += frame->size();
-        longest_ = std::max(longest_, frame->size());
+        if (std::exchange(latest_, hub_.told_) != hub_.told_) told_ = {};
+        told_.add(frame->size());
+        waiting_.add(frame->size());
         frames_.push_back(std::move(frame));
-        // However long one record is, nobody is late with it alone.
-        if (frames_.size() > hub_.limits_.events || bytes_ > hub_.limits_.bytes + longest_) {
+        // However much comes at once, nobody is late with that alone, nor with what follows before
+        // there was time to take it.
+        most_told_ = {std::max(most_told_.frames, told_.frames),
+                      std::max(most_told_.bytes, told_.bytes)};
+        if (waiting_.frames > hub_.limits_.events + most_told_.frames ||
+            waiting_.bytes > hub_.limits_.bytes + most_told_.bytes) {
             // What was queued is dropped: the reader comes back with the last id that it saw.
             frames_.clear();
             overrun_ = true;
@@ -175,16 +181,26 @@ class EventHub::Reader : public EventSource {
             out += *frames_.front();
             frames_.pop_front();
         }
-        bytes_ = 0;
-        longest_ = 0;
+        waiting_ = told_ = most_told_ = {};
         return out;
     }
+
+    struct Amount {
+        std::size_t frames = 0;
+        std::size_t bytes = 0;
+        void add(std::size_t frame_bytes) {
+            ++frames;
+            bytes += frame_bytes;
+        }
+    };
 
     std::string token_id_;
     asio::steady_timer wake_;
     std::deque<std::shared_ptr<const std::string>> frames_;
-    std::size_t bytes_ = 0;
-    std::size_t longest_ = 0;  // of the frames
+    Amount waiting_;            // all of the frames
+    Amount told_;               // those that came with the latest of them
+    Amount most_told_;          // the most that came at once
+    std::uint64_t latest_ = 0;  // with what the latest came
     bool overrun_ = false;
     bool greeted_ = false;
 };
@@ -360,6 +376,7 @@ void EventHub::on_commit(const CommittedLines& committed) {
 }
 
 void EventHub::publish(const CommittedLines& committed) {
+    ++told_;
     for (const CommittedLines::Part& part : committed.parts) {
         const auto readers = by_session_.find(part.log);
         if (readers == by_session_.end()) continue;
@@ -420,6 +437,7 @@ void EventHub::tell(const SessionId& session, std::string_view event, std::strin
         if (!*alive) return;
         const auto readers = by_session_.find(session);
         if (readers == by_session_.end()) return;
+        ++told_;
         const auto told = std::make_shared<const std::string>(text);
         for (SessionReader* reader : readers->second) {
             if (reader->is_live()) reader->push(told);

@@ -102,6 +102,7 @@ class EventHub final {
     std::atomic<std::size_t> readers_ = 0;
     std::unordered_map<SessionId, std::vector<SessionReader*>> by_session_;
     std::vector<GlobalReader*> global_;
+    std::uint64_t told_ = 0;  // how often something was told
     bool closed_ = false;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -81,5 +81,29 @@ TEST_F(EventHubTest, AReplayIsInPiecesOfBoundedSize) {  // P11
     }
 }
 
+// What is longer than the buffer, and what follows before there was time to take it, is nobody's
+// fault; what goes on after that is.
+TEST_F(EventHubTest, WhoeverHadNoTimeYetIsNotLate) {
+    const auto reader = hub_.follow(id_, 1, {});
+    EXPECT_EQ(next(*reader), "retry: 1000\n\n");
+    EXPECT_TRUE(next(*reader).starts_with("id: 1\n"));
+    commit(MessageUser{MessageId("msg_long"), text_content(std::string(1'500'000, 'x')), {}, {}});
+    for (int i = 0; i < 3000; ++i)
+        commit(message("msg_short"));
+    std::size_t told = 1;
+    const auto tell = [&](std::size_t many) {
+        for (const std::size_t end = told + many; told < end; ++told)
+            hub_.on_commit(committed_.at(told));
+        loop_.restart();
+        loop_.poll();
+    };
+    tell(2);
+    const std::string both = next(*reader);
+    EXPECT_TRUE(both.starts_with("id: 2\n")) << both.substr(0, 100);
+    EXPECT_TRUE(both.contains("\nid: 3\n"));
+    tell(2999);
+    EXPECT_TRUE(next(*reader).starts_with("event: overrun\n"));
+}
+
 }  // namespace
 }  // namespace rouse::server

@@ -337,8 +337,9 @@ class SlowReaders(StreamCase):
     def test_a_record_that_is_longer_than_the_buffer_reaches_whoever_keeps_up(self, path):
         session = self.client.start()["id"]
         stream = self.stream(path.format(session))
-        for count in (1, 2):
-            self.client.post(f"/v1/sessions/{session}/messages", {"content": "hello " + "x" * 200_000})
+        two = [{"type": "text", "text": "hello " + "x" * 100_000} for _ in range(2)]
+        for count, content in ((1, "hello " + "x" * 200_000), (2, two)):
+            self.client.post(f"/v1/sessions/{session}/messages", {"content": content})
             stream.wait_for("run.completed", count)
         self.assertFalse([event for event in stream.events if event.kind == "overrun"])
 
