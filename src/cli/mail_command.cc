@@ -20,23 +20,54 @@ struct MailOptions {
     client::Page page{500, {}};
 };
 
+Result<void> address(Context& context, const SessionId& id, client::MailToSend& mail) {
+    const auto session = context.client.session(id);
+    if (!session) return session.error();
+    mail.to = id.text();
+    if (mail.task_id.empty()) mail.task_id = session->value.task_id.value_or("");
+    return {};
+}
+
+// The same alias in other tasks than the one that was meant.
+std::string aliases_elsewhere(Context& context, const client::MailToSend& mail) {
+    client::SessionQuery query;
+    query.alias = mail.to;
+    const auto found = context.client.sessions(query);
+    std::string text;
+    for (const client::SessionRow& row :
+         found ? found->value.items : std::vector<client::SessionRow>()) {
+        if (!row.task_id) continue;
+        text += (text.empty() ? "; there is one with --task " : " or --task ") +
+                printable(*row.task_id);
+    }
+    return text;
+}
+
 Result<int> send(Context& context, const MailOptions& options) {
     client::MailToSend mail = options.mail;
     mail.to = options.to;
     mail.message = options.text;
     // A session is known without its task; an alias is one of a task, and may look like an id.
     std::optional<Error> no_session;
-    Result<SessionId> id = SessionId();
-    if (mail.to.starts_with(SessionId::kPrefix)) id = find_session(context.client, mail.to);
-    if (!id) no_session = id.error();
-    if (id && !id->empty()) {
-        const auto session = context.client.session(*id);
-        if (!session) return session.error();
-        mail.to = id->text();
-        if (mail.task_id.empty()) mail.task_id = session->value.task_id.value_or("");
+    if (mail.to.starts_with(SessionId::kPrefix)) {
+        const Result<SessionId> id = find_session(context.client, mail.to);
+        if (!id) no_session = id.error();
+        const Result<void> addressed = id ? address(context, *id, mail) : Result<void>();
+        if (!addressed) return addressed.error();
     }
-    const auto sent = context.client.broadcast(mail);
-    if (!sent && no_session && sent.error().reason == "unknown_alias") return *no_session;
+    auto sent = context.client.broadcast(mail);
+    if (!sent && sent.error().reason == "unknown_alias") {
+        if (no_session) return *no_session;
+        const Result<SessionId> id = find_session(context.client, mail.to);
+        if (!id) {
+            return Error(sent.error().kind, "unknown_alias",
+                         sent.error().message + aliases_elsewhere(context, mail));
+        }
+        if (Result<void> addressed = address(context, *id, mail); !addressed) {
+            return addressed.error();
+        }
+        sent = context.client.broadcast(mail);
+    }
     if (!sent) return sent.error();
     if (context.json()) return context.print_json(sent->json);
     for (const client::MailStopView& stop : sent->value.delivered) {

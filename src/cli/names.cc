@@ -28,6 +28,18 @@ Error too_short(const std::string& name, std::size_t least) {
                  std::to_string(least) + " characters");
 }
 
+// Adds those of a page; the cursor of the next one.
+Result<std::optional<std::string>> calls_named(client::Client& client, const std::string& name,
+                                               const std::string& status, const client::Page& which,
+                                               std::vector<std::string>& found) {
+    const auto page = client.calls(std::nullopt, status, which);
+    if (!page) return page.error();
+    for (const client::CallView& call : page->value.pending) {
+        if (tail_of(call.id).starts_with(name)) found.push_back(call.id);
+    }
+    return page->value.next_cursor;
+}
+
 // Lists are newest first, by id: behind those that begin with `prefix` there is no other.
 Result<std::vector<std::string>> sessions_beginning_with(client::Client& client,
                                                          const std::string& prefix) {
@@ -72,18 +84,22 @@ Result<std::string> find_call(client::Client& client, const std::string& name) {
     std::vector<std::string> found;
     client::Page next{1000, {}};
     for (;;) {
-        const auto page = client.calls(std::nullopt, "", next);
+        const auto page = calls_named(client, name, "", next, found);
         if (!page) return page.error();
-        for (const client::CallView& call : page->value.pending) {
-            if (tail_of(call.id).starts_with(name)) found.push_back(call.id);
-        }
-        if (!page->value.next_cursor) break;
-        next.cursor = *page->value.next_cursor;
+        if (!*page) break;
+        next.cursor = **page;
+    }
+    // Of those that are settled, the latest: the same again is no error.
+    for (const char* status : {"completed", "failed", "cancelled", "expired"}) {
+        if (!found.empty()) break;
+        const auto page = calls_named(client, name, status, {1000, {}}, found);
+        if (!page) return page.error();
     }
     if (found.size() > 1) return ambiguous(name, found);
     if (found.size() == 1) return found.front();
     return Error(ErrorKind::not_found, "unknown_pending_id",
-                 "no open call has the id '" + name + "'; a settled one needs its whole id");
+                 "no call that is open or was settled lately has the id '" + name +
+                     "'; an older one needs its whole id");
 }
 
 std::string short_call_id(std::string_view pending_id) {

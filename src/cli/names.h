@@ -18,7 +18,7 @@ inline constexpr std::size_t kShortestTail = 6;    // of a pending id, behind it
 Result<SessionId> find_session(client::Client& client, const std::string& name);
 
 // A whole pending id, or the beginning of the part behind its last "_" as `pending ls` shows it,
-// among the open calls. Errors as above.
+// among the open calls, or else those that were settled lately. Errors as above.
 Result<std::string> find_call(client::Client& client, const std::string& name);
 
 // The part of a pending id that tells it from the others, as far as a table needs it.

@@ -42,6 +42,10 @@ std::vector<std::string> options_of(const CLI::App& app) {
 
 std::string unknown_option(const CLI::App& app, const std::string& option) {
     const std::string name = option.substr(0, option.find('='));
+    if (is_one_of(name, options_of(app))) {
+        return printable(name) + " stands behind the command: " + name_of(app) + " " +
+               printable(name) + " …";
+    }
     const auto meant = nearest(name, options_of(app));
     return "there is no option " + printable(name) +
            (meant ? ", did you mean " + *meant + "?" : "");

@@ -121,7 +121,7 @@ Result<Answer<SessionView>> Client::create_session(const NewSession& session) {
 Result<Answer<SessionList>> Client::sessions(const SessionQuery& query) {
     Query text;
     text.add("status", query.status).add("agent", query.agent).add("task_id", query.task_id);
-    text.add(query.page);
+    text.add("alias", query.alias).add(query.page);
     return ask_for<SessionList>("GET", "/v1/sessions" + text.text());
 }
 

@@ -54,7 +54,8 @@ struct SessionQuery {
     std::string status;
     std::string agent;
     std::string task_id;
-    Page page;
+    std::string alias = {};
+    Page page = {};
 };
 
 struct Decision {

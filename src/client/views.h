@@ -75,16 +75,18 @@ struct SessionRow {
     SessionId id;
     std::string title;
     std::string agent;
+    std::optional<std::string> task_id;
     std::string status;
     std::optional<std::string> wait_kind;
     std::uint64_t pending_count = 0;
     Timestamp updated_at{};
     static constexpr auto fields() {
         using S = SessionRow;
-        return std::tuple(
-            required("id", &S::id), field("title", &S::title), field("agent", &S::agent),
-            required("status", &S::status), field("wait_kind", &S::wait_kind),
-            field("pending_count", &S::pending_count), required("updated_at", &S::updated_at));
+        return std::tuple(required("id", &S::id), field("title", &S::title),
+                          field("agent", &S::agent), field("task_id", &S::task_id),
+                          required("status", &S::status), field("wait_kind", &S::wait_kind),
+                          field("pending_count", &S::pending_count),
+                          required("updated_at", &S::updated_at));
     }
 };
 

@@ -270,14 +270,23 @@ class CommandLine(kit.Case):
         self.assertEqual(done.stdout, text + "\n")
         self.assertEqual(done.stderr, "← job: one ⏎ two \\n three\\ttabs\n")
 
+    def test_the_same_result_again_is_no_error_by_its_short_id(self):
+        # docs/cli.md: a result counts once, and the same again is no error
+        self.rouse("run", "go")
+        name = self.client.session(self.sessions()[0])["pending"][0]["pending_id"].rsplit("_", 1)[1][:10]
+        for result, code in (("done", 0), ("done", 0), ("undone", 1)):
+            done = self.rouse("pending", "complete", name, result)
+            self.assertEqual(done.returncode, code, done)
+
     def test_a_session_is_written_to_without_its_task(self):
         self.client.post("/v1/tasks", {"id": "web", "title": "Web"})
         made = json.loads(self.client.post("/v1/sessions", {"task_id": "web", "alias": "builder"}).body)
-        for name in (made["id"], made["id"][:-4]):
+        for name in (made["id"], made["id"][:-4], made["id"].removeprefix("sess_"), made["id"][5:-4]):
             sent = self.rouse("send", name, "hello")
             self.assertEqual(sent.returncode, 0, sent)
         unknown = self.rouse("send", "builder", "hello")
         self.assertEqual(unknown.returncode, 1, unknown)
+        self.assertIn("there is one with --task web", unknown.stderr)
         self.assertEqual(self.rouse("send", "builder", "hello", "--task", "web").returncode, 0)
         self.client.post("/v1/sessions", {"alias": "sess_build"})
         self.assertEqual(self.rouse("send", "sess_build", "hello").returncode, 0)
@@ -287,7 +296,8 @@ class CommandLine(kit.Case):
     @every([(words, words, part) for words, part in (
         ("rnu", "did you mean 'rouse run'?"), ("sessions shwo", "did you mean 'rouse sessions show'?"),
         ("show x", "'rouse sessions show' or 'rouse pending show'"), ("--verison", "--version"),
-        ("", "Subcommands:"), ("config", "Usage: rouse config"), ("run", "prompt is required"),
+        ("", "Subcommands:"), ("config", "Usage: rouse config"),
+        ("--url http://127.0.0.1:1 waits", "--url stands behind the command: rouse waits --url"), ("run", "prompt is required"),
         ("waits --kind persn", "did you mean person?"),
         ("pending ls --status bogus", "expired"), ("run --model anthropic: x", "MODEL"), ("cancel x --mode y", "discard"))])
     def test_mistakes_name_what_was_meant(self, words, part):
