@@ -153,7 +153,9 @@ Result<Records> plan_cancel(const SessionState& state, CancelMode mode, const Bo
                      "acknowledge is for a session that waits: its open calls get errors and the "
                      "agent answers. A run that works can be cancelled with discard");
     }
-    if (mode == CancelMode::acknowledge) {
+    // Without a call there is nothing that the agent could be told: a budget is spent, and it would
+    // only wait again.
+    if (mode == CancelMode::acknowledge && state.open_calls() > 0) {
         const Wait& wait = *state.run->wait;
         close_calls(state, "cancelled", kCancelledByUser, records);  // approved ones must not run
         records.emplace_back(

@@ -322,6 +322,15 @@ TEST(RunRulesTest, DiscardEndsTheRunAndAcknowledgeLetsItAnswerOnce) {
     EXPECT_TRUE(driver.commit(driver.complete()));
 }
 
+// It would only wait for the same again.
+TEST(RunRulesTest, AcknowledgeEndsAWaitThatHasNoCalls) {
+    SessionDriver driver(1);
+    driver.begin();
+    driver.commit(driver.park_for_input(1h));
+    EXPECT_EQ(kinds_of(*driver.cancel(CancelMode::acknowledge)),
+              (Kinds{"token.revoked", "run.cancelled"}));
+}
+
 // What was approved, or never started, must not run after somebody cancelled.
 TEST(RunRulesTest, AcknowledgeLeavesNoCallToRun) {
     SessionDriver driver(1);

@@ -88,14 +88,16 @@ struct RequestAnswered {
     RawJson answer;
     SessionId session_id = {};  // with run_id: whose outcome can be waited for
     RunId run_id = {};
-    Seq last_seq = 0;  // of the change
+    Seq last_seq = 0;     // of the change
+    bool queued = false;  // a message that the run does not read, but a later one
     friend bool operator==(const RequestAnswered&, const RequestAnswered&) = default;
     static constexpr auto fields() {
         using S = RequestAnswered;
         return std::tuple(required("key", &S::key), required("body_digest", &S::body_digest),
                           required("status", &S::status), field("location", &S::location),
                           required("answer", &S::answer), field("session_id", &S::session_id),
-                          field("run_id", &S::run_id), field("last_seq", &S::last_seq));
+                          field("run_id", &S::run_id), field("last_seq", &S::last_seq),
+                          field("queued", &S::queued));
     }
 };
 
@@ -213,16 +215,18 @@ struct BootContinued {
     }
 };
 
-// A run ended because its session was deleted, and its log cannot say so to a boot that looks for
-// the children that it asked.
+// Nobody waits any longer for what a run asked children for, and its log does not say so to a boot
+// that looks for them: its session was deleted, or it goes on without them.
 struct ChildrenLeft {
     static constexpr std::string_view kKind = "children.left";
     SessionId parent;
     RunId run_id;
+    std::vector<RunId> only = {};  // these runs of children; none: all that it asked for
     friend bool operator==(const ChildrenLeft&, const ChildrenLeft&) = default;
     static constexpr auto fields() {
         return std::tuple(required("parent", &ChildrenLeft::parent),
-                          required("run_id", &ChildrenLeft::run_id));
+                          required("run_id", &ChildrenLeft::run_id),
+                          field("only", &ChildrenLeft::only));
     }
 };
 

@@ -427,6 +427,11 @@ Result<Records> plan_extend(const SessionState& state, Timestamp deadline_at, Ti
         records.emplace_back(
             PendingWaiting{call.pending_id, "extended", {}, {}, deadline_at, {}, {}, {}});
     }
+    if (records.empty() && !expiries.empty()) {
+        return Error(ErrorKind::conflict, "no_deadline",
+                     "the call waits for a time of its own, which is not moved; a result or a "
+                     "cancel ends it sooner");
+    }
     if (!wait.deadline_at && records.empty()) {
         return Error(ErrorKind::conflict, "no_deadline",
                      "the wait has no deadline, and none of its calls expires: it goes on until "

@@ -193,6 +193,12 @@ TEST(ExtendTest, LeavesTimersAlone) {
     EXPECT_EQ(driver.state().run->wait->deadline_at, driver.now() + 11h);
 }
 
+TEST(ExtendTest, RefusesToMoveATimerAlone) {
+    SessionDriver driver(1);
+    driver.begin({CallSpec{.waits_for = WaitsFor::timer, .timeout = 3h}});
+    EXPECT_EQ(kinds_of(driver.extend(5h)), Kinds{"no_deadline"});
+}
+
 TEST(ExtendTest, MovesAWaitForAMessageToJustThatTime) {
     SessionDriver driver(1);
     driver.begin();

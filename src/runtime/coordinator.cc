@@ -43,13 +43,14 @@ void Coordinator::add_note(Commit& commit, const Note& note, const Change& chang
     const LogAppend& changed = commit.appends.front();
     answered.session_id = changed.log;
     answered.run_id = change.run;
+    answered.queued = change.queued;
     answered.last_seq = *changed.expected_last + changed.records.size();
     SystemLog::add(commit, to_record(answered));
 }
 
 Reply Coordinator::finish(const SessionId& id, const Change& change, Seq last) {
     if (change.stop) parts_.driver.tell(id, change.run);
-    return {change.status, change.answer, {}, id, change.run, last};
+    return {change.status, change.answer, {}, id, change.run, last, change.queued};
 }
 
 Task<Result<void>> Coordinator::carry_out(const SessionId& id, Commit commit, const Change& change,
@@ -298,6 +299,7 @@ Task<Result<Reply>> Coordinator::message(SessionId id, Content content, MessageO
         if (!planned) return planned.error();
         Change change;
         change.run = planned->run_id;
+        change.queued = planned->queued;
         change.drive = planned->started || planned->resumed;
         answers::Messaged answer{command.message.message_id, planned->run_id,
                                  state.last_seq + planned->records.size(), planned->queued,
@@ -324,34 +326,41 @@ Task<Result<Reply>> Coordinator::go_on(SessionId id, Note note) {
     co_return co_await change(std::move(id), plan, std::move(note));
 }
 
+Result<Coordinator::Change> Coordinator::change_of_cancel(const SessionState& state,
+                                                          CancelMode mode) const {
+    Result<Records> records = plan_cancel(state, mode, parts_.boot);
+    if (!records) return records.error();
+    Change change;
+    change.run = run_of(state);
+    const bool resumes = mode == CancelMode::acknowledge && state.open_calls() > 0;
+    change.drive = resumes;
+    change.stop = !resumes;
+    change.urgency = Urgency::may_use_reserve;
+    change.answer = to_json(answers::RunChanged{change.run, state.last_seq + records->size()});
+    change.records = *std::move(records);
+    return change;
+}
+
 Task<Result<Reply>> Coordinator::cancel(SessionId id, CancelMode mode, Note note) {
-    const Plan plan = [this, mode](const SessionState& state) -> Result<Change> {
-        Result<Records> records = plan_cancel(state, mode, parts_.boot);
-        if (!records) return records.error();
-        Change change;
-        change.run = run_of(state);
-        const bool resumes = mode == CancelMode::acknowledge && state.is_parked();
-        change.drive = resumes;
-        change.stop = !resumes;
-        change.urgency = Urgency::may_use_reserve;
-        change.answer = to_json(answers::RunChanged{change.run, state.last_seq + records->size()});
-        change.records = *std::move(records);
+    // A run that is told so goes on; what its calls asked children for does not. What it asks them
+    // for from now on is another matter.
+    Children children;
+    const Plan plan = [this, mode, &children](const SessionState& state) -> Result<Change> {
+        Result<Change> change = change_of_cancel(state, mode);
+        if (!change || mode != CancelMode::acknowledge) return change;
+        const Result<std::vector<Record>> log = read_records(*parts_.store, state.id);
+        if (!log) return log.error();
+        children = asked_by(state.id, with_those_it_continues(*log, change->run));
+        ChildrenLeft left{state.id, change->run, {}};
+        for (const std::shared_ptr<const SessionState>& child : children)
+            left.only.push_back(child->run->run_id);
+        if (!children.empty()) change->system.push_back(to_record(left));
         return change;
     };
-    // A run that is told so goes on; the children of its calls do not.
-    Runs runs;
-    std::vector<SessionId> children;
-    if (mode == CancelMode::acknowledge) {
-        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(id);
-        const Result<std::vector<Record>> log = read_records(*parts_.store, id);
-        if (state && log) runs = with_those_it_continues(*log, run_of(**state));
-        for (const std::shared_ptr<const SessionState>& child : asked_by(id, runs))
-            children.push_back(child->id);
-    }
     Result<Reply> answer = co_await change(id, plan, std::move(note));
     if (!answer) co_return answer;
-    for (const SessionId& child : children)
-        co_await cancel_asked_by(child, runs);
+    for (const std::shared_ptr<const SessionState>& child : children)
+        co_await cancel_run(child->id, child->run->run_id);
     co_return answer;
 }
 

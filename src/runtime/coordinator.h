@@ -36,8 +36,9 @@ struct Reply {
     std::string body;  // a JSON object
     std::string location = {};
     SessionId session = {};
-    RunId run = {};  // that the caller may wait for
-    Seq seq = 0;     // of the last record of the change
+    RunId run = {};       // that the caller may wait for
+    Seq seq = 0;          // of the last record of the change
+    bool queued = false;  // a message that the run does not read, but a later one
 };
 
 class Coordinator final {
@@ -118,6 +119,7 @@ class Coordinator final {
         std::string answer = {};
         std::int32_t status = 202;
         RunId run = {};
+        bool queued = false;  // a message that the run does not read
         bool drive = false;
         bool stop = false;    // whoever drives the run stops
         Records system = {};  // for the system log
@@ -126,7 +128,8 @@ class Coordinator final {
     using Plan = std::function<Result<Change>(const SessionState&)>;
 
     Task<Result<Reply>> change(SessionId id, Plan plan, Note note);
-    Task<Result<Reply>> remove_whole(SessionId id);
+    // `unused_since`: not if somebody has used it since.
+    Task<Result<Reply>> remove_whole(SessionId id, std::optional<Timestamp> unused_since);
     Task<Result<Reply>> remove_damaged(SessionId id);
     std::vector<SessionId> who_asks() const;
     Task<Result<Reply>> add_session(SessionId id, Records records, Change change, Note note);
@@ -150,13 +153,22 @@ class Coordinator final {
     void continue_all(std::vector<SessionId> sessions);
     Task<void> continue_one(SessionId session);
     Task<void> note_continued();
-    Task<void> answer_for_the_lost(std::vector<SessionId> askers);
+    // Of all that are lost, or of one.
+    Task<void> answer_for_the_lost(std::vector<SessionId> askers,
+                                   std::optional<SessionId> one = std::nullopt);
     using Runs = std::set<RunId>;
-    std::vector<std::shared_ptr<const SessionState>> asked_by(const SessionId& parent,
-                                                              const Runs& runs);
-    using Orphans = std::map<SessionId, Runs>;  // with the runs of the parent that are given up
+    using Children = std::vector<std::shared_ptr<const SessionState>>;
+    Children children_of(const SessionId& parent);
+    Children asked_by(const SessionId& parent, const Runs& runs);
+    struct Orphan {
+        Runs asked_by;  // runs of the parent that are given up
+        RunId only;     // if there is one: this run of the child and no later one
+    };
+    using Orphans = std::map<SessionId, Orphan>;
     Orphans find_orphans(std::vector<SessionId> parents);
     Task<void> cancel_asked_by(SessionId child, Runs runs);
+    Task<void> cancel_run(SessionId child, RunId run);
+    Result<Change> change_of_cancel(const SessionState& state, CancelMode mode) const;
     Task<void> cancel_interrupted(SessionId child);
     class AliasClaim;
     Error refuse_past(const PendingId& id, Error refusal);

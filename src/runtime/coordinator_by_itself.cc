@@ -78,21 +78,27 @@ Task<void> Coordinator::cancel_children(SessionId parent, RunId run) {
         co_await cancel_asked_by(child->id, runs);
 }
 
-// Children whose latest run, open or interrupted, these runs of their parent asked for. One that
-// somebody else went on with since is nobody's to give up.
-std::vector<std::shared_ptr<const SessionState>> Coordinator::asked_by(const SessionId& parent,
-                                                                       const Runs& runs) {
+// Those whose latest run is open or interrupted.
+Coordinator::Children Coordinator::children_of(const SessionId& parent) {
     SessionFilter filter;
     filter.parent = parent;
     filter.limit = std::numeric_limits<std::size_t>::max();
-    std::vector<std::shared_ptr<const SessionState>> found;
+    Children found;
     for (const SessionSummary& row : parts_.store->list(filter)) {
         if (!row.is_active() && row.run.phase != RunPhase::interrupted) continue;
         const Result<std::shared_ptr<const SessionState>> child = parts_.store->load(row.id);
-        const bool asked = child && (*child)->run && runs.contains((*child)->run->parent_run);
-        if (asked) found.push_back(*child);
+        if (child && (*child)->run) found.push_back(*child);
     }
     return found;
+}
+
+// One that somebody else went on with since is nobody's to give up.
+Coordinator::Children Coordinator::asked_by(const SessionId& parent, const Runs& runs) {
+    Children children = children_of(parent);
+    std::erase_if(children, [&](const std::shared_ptr<const SessionState>& child) {
+        return !runs.contains(child->run->parent_run);
+    });
+    return children;
 }
 
 // Again when the end of its run lets the next one begin, if that is the parent's too.
@@ -108,6 +114,19 @@ Task<void> Coordinator::cancel_asked_by(SessionId child, Runs runs) {
                             {{"session", child.text()}, {"error", cancelled.error().message}});
         co_return;
     }
+}
+
+Task<void> Coordinator::cancel_run(SessionId child, RunId run) {
+    const Plan plan = [this, run](const SessionState& state) -> Result<Change> {
+        if (run_of(state) != run) {
+            return Error(ErrorKind::conflict, "not_running", "that run is over");
+        }
+        return change_of_cancel(state, CancelMode::discard);
+    };
+    const Result<Reply> cancelled = co_await change(child, plan, kNoNote);
+    if (cancelled || cancelled.error().reason == "not_running") co_return;
+    parts_.env.log.warn("child.not_cancelled",
+                        {{"session", child.text()}, {"error", cancelled.error().message}});
 }
 
 // An interrupted run goes on in the log alone, and is cancelled with the same commit.
@@ -171,8 +190,12 @@ Task<void> Coordinator::start(BootReport report, ResumePolicy policy) {
     }
     // First of all: what nobody wants any more must not do anything.
     const Orphans orphans = find_orphans(std::move(parents));
-    for (const auto& [child, runs] : orphans) {
-        co_await cancel_asked_by(child, runs);
+    for (const auto& [child, orphan] : orphans) {
+        if (orphan.only.empty()) {
+            co_await cancel_asked_by(child, orphan.asked_by);
+        } else {
+            co_await cancel_run(child, orphan.only);
+        }
         co_await cancel_interrupted(child);
     }
     for (const SessionId& session : report.to_drive) {
@@ -240,31 +263,48 @@ Coordinator::Orphans Coordinator::find_orphans(std::vector<SessionId> parents) {
         }
     }
     const auto left = parts_.system.ask([](const SystemState& state) { return state.children; });
-    for (const ChildrenLeft& children : left)
-        given_up[children.parent].insert(children.run_id);
-
+    for (const ChildrenLeft& children : left) {
+        if (children.only.empty()) given_up[children.parent].insert(children.run_id);
+    }
     Orphans orphans;
-    while (!given_up.empty()) {
-        const auto next = given_up.extract(given_up.begin());
-        for (const auto& child : asked_by(next.key(), next.mapped())) {
-            if (!orphans.emplace(child->id, next.mapped()).second) continue;
-            given_up[child->id].insert(child->run->run_id);
+    const auto spread = [&] {
+        while (!given_up.empty()) {
+            const auto next = given_up.extract(given_up.begin());
+            for (const auto& child : asked_by(next.key(), next.mapped())) {
+                if (!orphans.emplace(child->id, Orphan{next.mapped(), {}}).second) continue;
+                given_up[child->id].insert(child->run->run_id);
+            }
+        }
+    };
+    spread();
+    for (const ChildrenLeft& children : left) {
+        for (const auto& child : children_of(children.parent)) {
+            const RunId& run = child->run->run_id;
+            if (std::ranges::find(children.only, run) == children.only.end()) continue;
+            if (!orphans.emplace(child->id, Orphan{{}, run}).second) continue;
+            given_up[child->id].insert(run);
         }
     }
+    spread();
     return orphans;
 }
 
 // A session that a boot gave up may not have told those who wait for it: what an earlier version
 // left, or what is set aside, or was and is deleted now.
-Task<void> Coordinator::answer_for_the_lost(std::vector<SessionId> askers) {
+Task<void> Coordinator::answer_for_the_lost(std::vector<SessionId> askers,
+                                            std::optional<SessionId> one) {
     for (const SessionId& asker : askers) {
         const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(asker);
         if (!state) continue;
         for (const PendingCall& call : (*state)->pending) {
             const std::optional<SessionId> asked = whom_it_asks(call);
-            if (!is_open(call.status) || !asked) continue;
+            if (!is_open(call.status) || !asked || (one && *asked != *one)) continue;
             const Result<std::shared_ptr<const SessionState>> lost = parts_.store->load(*asked);
             if (lost && !is_given_up(**lost)) continue;
+            // A disk that cannot be read just now says nothing of the session.
+            const bool is_there = !lost && lost.error().kind != ErrorKind::not_found &&
+                                  lost.error().kind != ErrorKind::corrupt;
+            if (is_there) continue;
             std::string error = "The session was interrupted and does not go on";
             if (!lost && lost.error().reason == "session_gone") error = "The session was deleted";
             if (call.waits_for == WaitsFor::child) error = child_error(*asked, error);

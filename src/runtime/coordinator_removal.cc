@@ -2,8 +2,8 @@
 // finished for long.
 
 #include <limits>
+#include <set>
 
-#include "domain/fold.h"
 #include "domain/session_rules.h"
 #include "domain/system_records.h"
 #include "runtime/coordinator.h"
@@ -11,15 +11,18 @@
 namespace rouse {
 
 Task<Result<Reply>> Coordinator::remove(SessionId id) {
-    Result<Reply> answer = co_await remove_whole(id);
+    Result<Reply> answer = co_await remove_whole(id, std::nullopt);
     if (!answer && answer.error().reason == "session_damaged") {
         answer = co_await remove_damaged(id);
     }
     co_return answer;
 }
 
-Task<Result<Reply>> Coordinator::remove_whole(SessionId id) {
-    const Plan plan = [](const SessionState& state) -> Result<Change> {
+Task<Result<Reply>> Coordinator::remove_whole(SessionId id, std::optional<Timestamp> unused_since) {
+    const Plan plan = [unused_since](const SessionState& state) -> Result<Change> {
+        if (unused_since && (state.run_is_open() || state.updated_at >= *unused_since)) {
+            return Error(ErrorKind::precondition, "session_busy", "somebody uses it again");
+        }
         Result<DeletePlan> deleted = plan_delete(state);
         if (!deleted) return deleted.error();
         Change change;
@@ -37,22 +40,30 @@ Task<Result<Reply>> Coordinator::remove_whole(SessionId id) {
 }
 
 // Its own log takes nothing any more: that it is gone stands in the system log alone. So those who
-// wait for it, and those it waits for, are told behind that; a boot looks for them too.
+// wait for it, and those it waits for, are told behind that; a boot looks for them too. Which runs
+// asked for its children, they know themselves: the log may be damaged before it says so.
 Task<Result<Reply>> Coordinator::remove_damaged(SessionId id) {
-    SessionState readable;
-    const Result<std::vector<Record>> log = read_records(*parts_.store, id);
-    for (const Record& record : log ? *log : std::vector<Record>())
-        fold(readable, record);
+    SessionFilter filter;
+    filter.parent = id;
+    filter.limit = std::numeric_limits<std::size_t>::max();
+    Runs runs;
+    for (const SessionSummary& row : parts_.store->list(filter)) {
+        if (!row.is_active() && row.run.phase != RunPhase::interrupted) continue;
+        const Result<std::shared_ptr<const SessionState>> child = parts_.store->load(row.id);
+        if (child && (*child)->run) runs.insert((*child)->run->parent_run);
+    }
+    runs.erase(RunId());
     Records records(1, SessionDeleted{id, {}});
-    const RunId run = run_of(readable);
-    if (!run.empty()) records.push_back(to_record(ChildrenLeft{id, run}));
+    for (const RunId& run : runs)
+        records.push_back(to_record(ChildrenLeft{id, run}));
     const Result<void> done =
         co_await parts_.system.append_all(std::move(records), Urgency::may_use_reserve);
     if (!done) co_return done.error();
     parts_.driver.forget(id);
-    if (!run.empty()) co_await cancel_children(id, run);
+    for (const std::shared_ptr<const SessionState>& child : asked_by(id, runs))
+        co_await cancel_asked_by(child->id, runs);
     std::vector<SessionId> askers = who_asks();
-    co_await answer_for_the_lost(std::move(askers));
+    co_await answer_for_the_lost(std::move(askers), id);
     Reply answer;
     answer.status = 204;
     answer.session = std::move(id);
@@ -61,18 +72,19 @@ Task<Result<Reply>> Coordinator::remove_damaged(SessionId id) {
 
 // Every session that waits for another one.
 std::vector<SessionId> Coordinator::who_asks() const {
-    std::vector<SessionId> askers;
+    std::set<SessionId> askers;
     for (const WaitsFor whom : {WaitsFor::child, WaitsFor::message}) {
         PendingFilter filter;
         filter.waits_for = whom;
         filter.limit = std::numeric_limits<std::size_t>::max();
         for (const OpenPending& one : parts_.store->pending(filter))
-            askers.push_back(one.session);
+            askers.insert(one.session);
     }
-    return askers;
+    return {askers.begin(), askers.end()};
 }
 
-// What is damaged stays for a person to see, however old it is.
+// What is damaged stays for a person to see, however old it is, and what somebody has begun to use
+// since the list was made stays, too.
 Task<void> Coordinator::remove_finished(Milliseconds after) {
     SessionFilter filter;
     filter.status = SessionStatus::idle;
@@ -81,8 +93,9 @@ Task<void> Coordinator::remove_finished(Milliseconds after) {
     filter.updated_before = now() - after;
     filter.limit = std::numeric_limits<std::size_t>::max();
     for (const SessionSummary& session : parts_.store->list(filter)) {
-        const Result<Reply> removed = co_await remove_whole(session.id);
-        if (removed || removed.error().reason == "session_gone") continue;
+        const Result<Reply> removed = co_await remove_whole(session.id, filter.updated_before);
+        const std::string_view why = removed ? "" : removed.error().reason;
+        if (removed || why == "session_gone" || why == "session_busy") continue;
         parts_.env.log.warn("retention.failed",
                             {{"session", session.id.text()}, {"error", removed.error().message}});
     }

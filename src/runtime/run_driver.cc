@@ -161,10 +161,16 @@ void RunDriver::stop(const SessionId& session, const RunId& run) {
     found->second->stop.request_stop();
 }
 
-// Whoever still has something to do there is driven again.
+std::optional<RunId> RunDriver::run_to_drive(const SessionId& session) const {
+    const auto state = parts_.store->load(session);
+    if (!state || !(*state)->run_is_open() || (*state)->is_parked()) return std::nullopt;
+    return (*state)->run->run_id;
+}
+
+// Unless it is there for another run by now.
 void RunDriver::leave_line(const SessionId& session) {
     const auto place = std::ranges::find(queue_, session);
-    if (place == queue_.end() || handles_.at(session)->begin) return;
+    if (place == queue_.end() || handles_.at(session)->begin || run_to_drive(session)) return;
     queue_.erase(place);
     queued_ = queue_.size();
     handles_.erase(session);
@@ -326,7 +332,7 @@ void RunDriver::tell(const SharedReport& report, Seq as_of) {
     if (found == waiters_.end()) return;
     Waiters called;
     std::erase_if(found->second, [&](std::shared_ptr<Waiter>& waiter) {
-        if (waiter->after > as_of) return false;
+        if (waiter->after > as_of || !waiter->waits_for(*report)) return false;
         called.push_back(std::move(waiter));
         return true;
     });
@@ -361,20 +367,17 @@ void RunDriver::lose_patience(const RunId& run, const std::shared_ptr<Waiter>& w
 }
 
 Task<Result<SharedReport>> RunDriver::wait(SessionId session, RunId run, Seq after,
-                                           Milliseconds time, std::stop_token gone) {
+                                           Milliseconds time, std::stop_token gone, Until until) {
+    auto waiter = std::make_shared<Waiter>(parts_.loop, after, until);
     const auto handle = handles_.find(session);
     bool under_way = handle != handles_.end() && handle->second->run == run;
     if (handle != handles_.end() && handle->second->run.empty()) {
-        // In line, for this run or for a later one.
-        const auto state = parts_.store->load(session);
-        under_way = state && (*state)->run_is_open() && (*state)->run->run_id == run &&
-                    !(*state)->is_parked();
+        under_way = run_to_drive(session) == run;  // in line, for this run or for a later one
     }
     if (!under_way) {
         Result<SharedReport> report = read_report(*parts_.store, session, run);
-        if (!report || *report) co_return report;
+        if (!report || (*report && waiter->waits_for(**report))) co_return report;
     }
-    auto waiter = std::make_shared<Waiter>(parts_.loop, after);
     waiters_[run].push_back(waiter);
     waiter->patience.expires_after(time);
     waiter->patience.async_wait([this, run, waiter](const boost::system::error_code& cancelled) {

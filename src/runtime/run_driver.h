@@ -93,8 +93,10 @@ class RunDriver final {
     // When the run has ended or parked, by a record behind `after`; nothing when the time is over
     // or whoever asks has `gone`.
     //   not_found  session_gone: it was deleted meanwhile
+    enum class Until : std::uint8_t { parks, ends };
     Task<Result<SharedReport>> wait(SessionId session, RunId run, Seq after, Milliseconds time,
-                                    std::stop_token gone);
+                                    std::stop_token gone, Until until = Until::parks);
+    Store& store() const { return *parts_.store; }
     // For runs that end without being driven.
     void tell(const SessionId& session, const RunId& run);
 
@@ -116,9 +118,13 @@ class RunDriver final {
     // Somebody who waits for a run to end or park: called at once when it does, not through the
     // loop's line.
     struct Waiter {
-        Waiter(const boost::asio::any_io_executor& loop, Seq behind)
-            : after(behind), patience(loop) {}
+        Waiter(const boost::asio::any_io_executor& loop, Seq behind, Until what)
+            : after(behind), until(what), patience(loop) {}
+        bool waits_for(const RunReport& report) const {
+            return until == Until::parks || report.status != ReportStatus::suspended;
+        }
         Seq after;
+        Until until;
         boost::asio::steady_timer patience;
         std::move_only_function<void(Result<SharedReport>)> go_on;
     };
@@ -126,6 +132,7 @@ class RunDriver final {
 
     void enqueue(const SessionId& session);
     void leave_line(const SessionId& session);
+    std::optional<RunId> run_to_drive(const SessionId& session) const;
     void start_queued();
     Task<void> work_on(SessionId session);
     Task<bool> go_on(const SessionId& id, const std::shared_ptr<Handle>& handle);

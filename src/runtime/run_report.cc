@@ -14,7 +14,8 @@ struct RunReader {
     Transcript transcript;
     Usage usage;
     std::size_t first_entry = 0;
-    bool resumed = false;  // then the first entry is the one that waited
+    bool first_was_said = false;  // before the wait that was resumed
+    bool resumed = false;
     std::size_t turn_start = 0;
     bool found = false;
     std::optional<RunReport> ended;
@@ -33,8 +34,11 @@ struct RunReader {
             const auto& entries = transcript.entries();
             const auto waited = std::ranges::find(entries.rbegin(), entries.rend(), Role::assistant,
                                                   &TranscriptEntry::role);
-            first_entry = static_cast<std::size_t>(entries.rend() - waited) - 1;
+            const auto behind = static_cast<std::size_t>(entries.rend() - waited);
             turn_start = transcript.turn_start();
+            // Nothing was said yet if the run waited before it asked its model.
+            first_was_said = behind > std::max(turn_start, first_entry);
+            first_entry = first_was_said ? behind - 1 : entries.size();
             resumed = true;
         }
         if (const auto* said = std::get_if<MessageAssistant>(&record.body)) usage += said->usage;
@@ -82,7 +86,7 @@ struct RunReader {
 
     // What the run said since it was last waited for.
     std::vector<Message> said() const {
-        if (resumed) return messages_from(first_entry, Begin::behind_it);
+        if (first_was_said) return messages_from(first_entry, Begin::behind_it);
         const std::vector<TranscriptEntry>& entries = transcript.entries();
         std::size_t first = first_entry;
         while (first < entries.size() && entries[first].role != Role::assistant)

@@ -4,6 +4,7 @@
 
 #include "base/digest.h"
 #include "base/limits.h"
+#include "base/nearest.h"
 #include "domain/fold.h"
 #include "server/body.h"
 #include "server/transcripts.h"
@@ -148,6 +149,21 @@ std::optional<Problem> Api::check_access(const Route& route, const Request& requ
                    "this needs a token with the scope " + std::string(to_string(needed))};
 }
 
+// A filter that is misspelt would find everything. Those who call back from outside may have more
+// in their addresses than we know.
+std::optional<Problem> Api::check_query(const Route& route, const Request& request) {
+    if (request.query.empty()) return std::nullopt;
+    if (route.access == Access::open || route.access == Access::or_pending_id) return std::nullopt;
+    const std::vector<std::string> known = route.query_names();
+    for (const auto& [name, value] : request.query) {
+        if (std::ranges::find(known, name) != known.end()) continue;
+        std::string text = "there is no query parameter '" + name + "' here";
+        if (const auto meant = nearest(name, known)) text += ", did you mean '" + *meant + "'?";
+        return invalid_request(std::move(text));
+    }
+    return std::nullopt;
+}
+
 // A page of another site can send a form, but not JSON.
 std::optional<Problem> Api::check_content_type(const Route& route, const Request& request) const {
     if (request.body.empty() || route.access == Access::or_pending_id) return std::nullopt;
@@ -206,16 +222,16 @@ Api::FirstAnswer Api::find_answer(const Route& route, Request& request) {
 
 // The first answer again. What it shows of a session and of a run is what holds by now, and a
 // secret is not shown twice. If the session is gone, so is the answer: that refusal is no replay.
-Task<Response> Api::replay(Request& request, RequestAnswered first) {
+Task<Response> Api::replay(const Route& route, Request& request, RequestAnswered first) {
     const Result<Wait> wait = first.run_id.empty() ? Wait() : wait_of(request);
     if (!wait) co_return fail(request, wait.error());
     Done done;
-    done.reply = {first.status,     first.answer.text(), first.location,
-                  first.session_id, first.run_id,        first.last_seq};
+    done.reply = {first.status, first.answer.text(), first.location, first.session_id,
+                  first.run_id, first.last_seq,      first.queued};
     if (*wait) {
+        const Patience patience = patience_of(request, *wait);
         Task<Result<SharedReport>> waiting =
-            parts_.driver.wait(first.session_id, first.run_id, first.last_seq, **wait,
-                               patience_of(request, *wait).gone);
+            wait_for_outcome(parts_.driver, asked_run(done.reply), **wait, patience.gone);
         const Result<SharedReport> report = co_await on_work(std::move(waiting));
         if (!report) co_return fail(request, report.error());
         if (*report) done.report = std::make_shared<const RunReport>(without_token(**report));
@@ -225,6 +241,8 @@ Task<Response> Api::replay(Request& request, RequestAnswered first) {
         const SessionId id(first.location.substr(kSessionPath.size()));
         response =
             session_response(request, status_of(request, done), id, first.run_id, done.report);
+    } else if (route.handler == &Api::claim_any) {
+        response = claimed_response(request, claimed_in(first.answer));
     } else {
         response = render(request, std::move(done));
     }
@@ -264,12 +282,17 @@ Task<Response> Api::call(const Route& route, Request& request) {
     if (std::optional<Problem> problem = check_access(route, request)) {
         co_return fail(request, *std::move(problem));
     }
+    if (std::optional<Problem> problem = check_query(route, request)) {
+        co_return fail(request, *std::move(problem));
+    }
     if (std::optional<Problem> problem = check_content_type(route, request)) {
         co_return fail(request, *std::move(problem));
     }
     FirstAnswer first = find_answer(route, request);
     if (first.problem) co_return fail(request, *std::move(first.problem));
-    if (first.answer) co_return co_await replay(request, *std::move(first.answer));
+    if (first.answer) {
+        co_return co_await replay(route, request, *std::move(first.answer));
+    }
     struct KeyTaken {
         std::shared_ptr<UnderWay> among;
         std::string key;
@@ -409,9 +432,17 @@ std::optional<Damage> Api::damage_of(const SessionId& id) const {
     return std::nullopt;
 }
 
-Api::Patience Api::patience_of(Request& request, Wait wait) {
+Api::Patience Api::patience_of(Request& request, Wait wait, Request::Look look) {
     if (!wait || *wait == Milliseconds(0)) return {wait, {}};
-    return {wait, request.watch_client(Request::Look::later)};
+    std::stop_token hung_up = request.watch_client(look);
+    if (!request.principal.revocable) return {wait, std::move(hung_up)};
+    auto place = waiting_.add(request.principal.id, std::move(hung_up));
+    std::stop_token gone = place->gone();
+    return {wait, std::move(gone), std::move(place)};
+}
+
+AskedRun Api::asked_run(const Reply& reply) {
+    return {reply.session, reply.run, reply.seq, reply.queued};
 }
 
 Task<Result<Api::Done>> Api::carry_out(Task<Result<Reply>> command, Patience patience) {
@@ -420,9 +451,8 @@ Task<Result<Api::Done>> Api::carry_out(Task<Result<Reply>> command, Patience pat
     Done done;
     done.reply = *std::move(reply);
     if (!patience.wait || done.reply.run.empty()) co_return done;
-    Result<SharedReport> report =
-        co_await parts_.driver.wait(done.reply.session, done.reply.run, done.reply.seq,
-                                    *patience.wait, std::move(patience.gone));
+    Result<SharedReport> report = co_await wait_for_outcome(
+        parts_.driver, asked_run(done.reply), *patience.wait, std::move(patience.gone));
     if (!report) co_return report.error();
     done.report = *std::move(report);
     co_return done;

@@ -21,12 +21,14 @@
 #include "runtime/claim_desk.h"
 #include "runtime/coordinator.h"
 #include "runtime/mailroom.h"
+#include "runtime/run_outcome.h"
 #include "runtime/task_board.h"
 #include "server/auth.h"
 #include "server/event_hub.h"
 #include "server/http.h"
 #include "server/metrics.h"
 #include "server/views.h"
+#include "server/waiting_requests.h"
 
 namespace rouse::server {
 
@@ -76,6 +78,8 @@ class Api final {
         Access access;
         std::string_view summary;
         Handler handler;
+        std::string_view query = {};  // the names of its parameters there, with blanks between
+        std::vector<std::string> query_names() const;
     };
     static const std::vector<Route>& routes();
 
@@ -89,13 +93,14 @@ class Api final {
     Task<Response> dispatch(const Route& route, Request& request);
     Task<Response> call(const Route& route, Request& request);
     std::optional<Problem> check_access(const Route& route, const Request& request) const;
+    static std::optional<Problem> check_query(const Route& route, const Request& request);
     std::optional<Problem> check_content_type(const Route& route, const Request& request) const;
     struct FirstAnswer {
         std::optional<RequestAnswered> answer = {};  // nothing: this is the first request
         std::optional<Problem> problem = {};
     };
     FirstAnswer find_answer(const Route& route, Request& request);
-    Task<Response> replay(Request& request, RequestAnswered first);
+    Task<Response> replay(const Route& route, Request& request, RequestAnswered first);
 
     // ---- mail
     Task<Response> post_broadcast(Request& request);
@@ -139,8 +144,10 @@ class Api final {
     struct Patience {
         Wait wait;
         std::stop_token gone;
+        std::shared_ptr<WaitingRequests::Place> place = {};
     };
-    static Patience patience_of(Request& request, Wait wait);
+    Patience patience_of(Request& request, Wait wait, Request::Look look = Request::Look::later);
+    static AskedRun asked_run(const Reply& reply);
     Task<Result<Done>> carry_out(Task<Result<Reply>> command, Patience patience);
     Task<Response> answer(Request& request, Task<Result<Reply>> command);
     // For what no single commit carries: the answer is kept after the fact.
@@ -188,6 +195,9 @@ class Api final {
     Task<std::optional<Response>> refuse_settling(Request& request, PendingId id);
     std::string call_json(const Request& request, const SessionId& session, const PendingCall& call,
                           const ToolPart* part) const;
+
+    Response claimed_response(const Request& request, const std::vector<PendingId>& claimed);
+    static std::vector<PendingId> claimed_in(const RawJson& answer);
 
     // ---- lists of calls (api_pending_lists.cc)
     struct ListedCall {
@@ -277,6 +287,7 @@ class Api final {
         std::set<std::string> keys;  // of those with an Idempotency-Key
     };
     const std::shared_ptr<UnderWay> under_way_ = std::make_shared<UnderWay>();
+    WaitingRequests waiting_;
 };
 
 std::string openapi_json(const std::vector<Api::Route>& routes, const std::string& version);

@@ -354,13 +354,24 @@ Task<Response> Api::claim_any(Request& request) {
     claim.lease = *lease;
     claim.wait = wait->value_or(Milliseconds(0));
     claim.tasks = request.principal.tasks;
-    if (claim.wait > Milliseconds(0)) claim.gone = request.watch_client(Request::Look::at_once);
-    const std::stop_token gone = claim.gone;
+    const Patience patience = patience_of(request, *wait, Request::Look::at_once);
+    claim.gone = patience.gone;
     Task<Result<std::vector<PendingId>>> asked = parts_.claims.claim(std::move(claim));
     const Result<std::vector<PendingId>> claimed = co_await on_work(std::move(asked));
     if (!claimed) co_return fail(request, claimed.error());
+    Response response = claimed_response(request, *claimed);
+    // Nobody waited to the end: with the same key they may wait again.
+    if (claimed->empty() && patience.gone.stop_requested()) {
+        if (auto problem = parts_.auth.identify(request)) co_return fail(request, *problem);
+        co_return response;
+    }
+    co_return co_await remember(request, std::move(response));
+}
+
+// As they are by now: an answer that comes again must not promise a lease that is gone.
+Response Api::claimed_response(const Request& request, const std::vector<PendingId>& claimed) {
     std::vector<std::string> items;
-    for (const PendingId& id : *claimed) {
+    for (const PendingId& id : claimed) {
         const Result<FoundCall> found = find_call(request, id);
         if (!found) continue;
         const Result<Transcript> said = read_transcript_with(*parts_.store, found->session, {id});
@@ -369,10 +380,23 @@ Task<Response> Api::claim_any(Request& request) {
     }
     JsonObject out;
     out.raw("pending", json_list(items));
-    Response response = json_response(200, out.done());
-    // Nobody waited to the end: with the same key they may wait again.
-    if (items.empty() && gone.stop_requested()) co_return response;
-    co_return co_await remember(request, std::move(response));
+    return json_response(200, out.done());
+}
+
+std::vector<PendingId> Api::claimed_in(const RawJson& answer) {
+    struct Call {
+        PendingId id;
+        static constexpr auto fields() { return std::tuple(required("id", &Call::id)); }
+    };
+    struct Calls {
+        std::vector<Call> pending;
+        static constexpr auto fields() { return std::tuple(required("pending", &Calls::pending)); }
+    };
+    std::vector<PendingId> claimed;
+    const Result<Calls> calls = from_json<Calls>(answer.text(), "an answer to a claim");
+    for (const Call& call : calls ? calls->pending : std::vector<Call>())
+        claimed.push_back(call.id);
+    return claimed;
 }
 
 Task<Response> Api::claim_one(Request& request) {

@@ -240,6 +240,7 @@ Task<Response> Api::revoke_api_token(Request& request) {
     const Result<void> saved = co_await on_work(std::move(saving));
     if (!saved) co_return fail(request, saved.error());
     parts_.hub.revoke(id);
+    waiting_.revoke(id);
     co_return json_response(204, "");
 }
 

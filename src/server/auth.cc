@@ -102,6 +102,7 @@ std::optional<Principal> Auth::find(std::string_view token) const {
     principal.id = row->token.token_id;
     principal.scope = row->token.scope;
     principal.tasks = row->token.tasks;
+    principal.revocable = true;
     return principal;
 }
 

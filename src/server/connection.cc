@@ -56,9 +56,13 @@ std::optional<std::string> percent_decode(std::string_view text, bool plus_is_bl
 
 bool read_target(std::string_view target, Request& request) {
     const std::size_t mark = target.find('?');
-    const std::optional<std::string> path = percent_decode(target.substr(0, mark), false);
+    const std::string_view raw_path = target.substr(0, mark);
+    const std::optional<std::string> path = percent_decode(raw_path, false);
     if (!path) return false;
-    request.path = *path;
+    // An encoded slash is not one between the path's parts: whoever is in front of us did not see
+    // it as one. No name of ours has one.
+    const bool hides_slash = std::ranges::count(*path, '/') != std::ranges::count(raw_path, '/');
+    request.path = hides_slash ? std::string(raw_path) : *path;
     if (mark == std::string_view::npos) return true;
     std::string_view query = target.substr(mark + 1);
     while (!query.empty()) {

@@ -24,6 +24,7 @@ struct Principal {
     std::string id;  // empty: nobody knows
     std::optional<Scope> scope;
     std::vector<std::string> tasks;  // empty: all
+    bool revocable = false;
 
     bool may(Scope needed) const { return scope && *scope >= needed; }
     bool sees_task(const std::string& task) const;

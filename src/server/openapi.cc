@@ -17,7 +17,8 @@ std::string_view scope_of(Api::Access access) {
     return "";
 }
 
-std::string parameters_of(std::string_view pattern) {
+std::string parameters_of(const Api::Route& route) {
+    std::string_view pattern = route.pattern;
     std::vector<std::string> parameters;
     while (pattern.find('{') != std::string_view::npos) {
         pattern.remove_prefix(pattern.find('{') + 1);
@@ -26,12 +27,17 @@ std::string parameters_of(std::string_view pattern) {
         one.flag("required", true).raw("schema", R"({"type":"string"})");
         parameters.push_back(one.done());
     }
+    for (const std::string& name : route.query_names()) {
+        JsonObject one;
+        one.text("name", name).text("in", "query").raw("schema", R"({"type":"string"})");
+        parameters.push_back(one.done());
+    }
     return json_list(parameters);
 }
 
 std::string operation(const Api::Route& route) {
     JsonObject out;
-    out.text("summary", route.summary).raw("parameters", parameters_of(route.pattern));
+    out.text("summary", route.summary).raw("parameters", parameters_of(route));
     const std::string_view scope = scope_of(route.access);
     out.text("x-scope", scope);
     if (scope.empty()) {

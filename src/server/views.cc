@@ -470,6 +470,7 @@ std::string async_call_json(const SessionId& session, const PendingCall& call, c
     out.text("partID", call.part_id).text("tool", call.tool);
     out.raw("input", part && !part->input.absent() ? part->input.text() : std::string("{}"));
     out.text("status", to_string(call.status)).text("waitsFor", to_string(call.waits_for));
+    if (call.approved) out.flag("approved", true);
     if (!call.webhook_url.empty()) out.text("webhookURL", call.webhook_url);
     if (!call.external_ref.empty()) out.text("externalRef", call.external_ref);
     if (call.estimated_ms) out.number("estimatedDuration", *call.estimated_ms);

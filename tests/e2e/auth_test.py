@@ -397,9 +397,11 @@ class OpenDoors(AuthCase):
         self.assertTrue(spec["openapi"].startswith("3.1"))
         for path, methods in spec["paths"].items():
             for method, what in methods.items():
-                names = {p["name"] for p in what["parameters"]}
+                names = {p["name"] for p in what["parameters"] if p["in"] == "path"}
                 self.assertEqual(names, set(re.findall(r"\{(\w+)\}", path)), path)
                 self.assertTrue(what["summary"])
+        listing = {p["name"] for p in spec["paths"]["/v1/waits"]["get"]["parameters"] if p["in"] == "query"}
+        self.assertEqual(listing, {"kind", "task_id", "agent", "limit", "cursor"})
 
     def test_metrics_are_text_for_prometheus(self):
         self.client.start("go")

@@ -1,6 +1,7 @@
 """start_session: a session that works for another one, and comes back to it exactly once."""
 
 import re
+import signal
 
 import kit
 from kit import calls, every, on_result, on_user, says
@@ -27,6 +28,7 @@ def setup(extra=(), **sections):
                                        ("ask_user", {"question": "well?", "type": "confirm"}))),
         on_user("two at once", calls(("start_session", {"agent": "worker", "message": "work"}, "call_1"),
                                      ("start_session", {"agent": "worker", "message": "use job"}, "call_2"))),
+        on_user("many", calls(*[("start_session", {"agent": "worker", "message": "use job"}) for _ in range(24)])),
         on_user("nobody", calls(("start_session", {"agent": "no_such", "message": "work"}))),
         on_user("unknown session", delegate("work", session_id="sess_" + "0" * 26)),
         on_result("start_session", says("{{result}}")),
@@ -94,6 +96,38 @@ class Children(kit.Case):
             self.assert_status(self.client.post(f"/v1/sessions/{parent}/cancel", {"mode": mode}), 202)
             self.client.wait_status(parent, "idle")
             self.client.wait_kind(child, "run.cancelled")
+
+    def test_a_kill_between_the_parent_and_its_children_leaves_none_open(self):
+        # P4, design 10: told to end, a parent goes on, and nobody waits for its children any more
+        parent = self.client.start("many")["id"]
+        kit.wait_until(lambda: {self.client.session(s)["status"] for s in self.children(parent)} == {"waiting"},
+                       "all of them to wait")
+        children = self.children(parent)
+        self.assertEqual(len(children), 24)
+        told = self.stream("/v1/events")
+        self.background(self.client.post, f"/v1/sessions/{parent}/cancel", {"mode": "acknowledge"})
+        told.wait_for("run.cancelled")
+        self.restart()
+        for session in (parent, *children):
+            self.client.wait_status(session, "idle")
+        self.assertEqual({self.count(s, "run.cancelled") for s in children}, {1})
+
+    def test_what_a_parent_asks_for_after_it_was_told_to_end_is_done(self):
+        # A child that the parent asks again, while the cancel goes from one to the next.
+        parent = self.client.start("many")["id"]
+        kit.wait_until(lambda: {self.client.session(s)["status"] for s in self.children(parent)} == {"waiting"},
+                       "all of them to wait")
+        last = self.children(parent)[0]  # newest first
+        again = {"when": {"tool_result": "start_session"}, **delegate("work", session_id=last)}
+        self.server.setup = setup(extra=[again])
+        self.server.setup.write(self.server.folder)
+        self.server.signal(signal.SIGHUP)
+        kit.wait_until(lambda: self.server.events("config.reloaded"), "the new configuration")
+        answer = self.client.post(f"/v1/sessions/{parent}/cancel?wait=20s", {"mode": "acknowledge"})
+        self.assert_status(answer, 200)
+        self.client.wait_status(parent, "idle")
+        self.assertIn("the work is done", self.client.last_words(parent))
+        self.assertEqual([self.count(last, kind) for kind in ("run.cancelled", "run.completed")], [1, 1])
 
     def test_a_child_does_not_wait_for_the_parent_that_waits_for_it(self):
         # design 10: a wait that would close a circle is refused at once

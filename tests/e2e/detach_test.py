@@ -146,6 +146,8 @@ class Detaching(DetachCase):
         self.restart()
         self.assertIn("outcome unknown", self.words(session))
         self.assertEqual(self.runs("slow"), 1)
+        boot = self.client.get("/async-tool/recovery/status")
+        self.assertEqual((boot["expired"], boot["redriven"]), (0, 1))
 
     def test_kill_9_and_a_person_is_asked(self):
         session, pending = self.suspend("asks")

@@ -70,6 +70,15 @@ class Lists(kit.Case):
                 answer = self.client.get(joined(path.format(session), f"limit={limit}"))
                 self.assert_problem(answer, 400, "invalid_request")
 
+    def test_a_filter_that_is_misspelt_is_no_filter_for_everything(self):
+        session = self.client.start()["id"]
+        for path in (*EVERY_LIST, "/v1/sessions/{}", "/v1/sessions/{}/explain"):
+            with self.subTest(path):
+                answer = self.client.get(joined(path.format(session), "statsu=waiting"))
+                self.assert_problem(answer, 400, "invalid_request")
+        self.assertIn("did you mean 'status'?", self.client.get("/v1/sessions?statsu=waiting")["detail"])
+        self.assert_problem(self.client.post("/v1/sessions?wiat=5s", {}), 400, "invalid_request")
+
     @every([("tasks", "/v1/tasks"), ("tokens", "/v1/tokens"), ("inbox", "/v1/sessions/{}/inbox"),
             ("messages", "/v1/sessions/{}/messages")])
     def test_a_foreign_cursor_is_refused(self, path):

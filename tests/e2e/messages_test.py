@@ -10,6 +10,9 @@ import kit
 from kit import calls, every, on_result, on_user, says
 
 
+KEY = {"Idempotency-Key": "queued"}
+
+
 def later(seconds):
     at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -32,15 +35,17 @@ class MessageCase(kit.Case):
             on_user("number", says("answer {{n}}")),
             on_user("for ever", says("never", delay_ms=30000)),
             on_user("think", says("thought", delay_ms=400)),
+            on_user("ponder", says("pondered", delay_ms=1500)),
             on_user("two", calls(("job", {"n": 1}, "call_a"), ("job", {"n": 2}, "call_b"))),
             on_user("go", calls(("job", {}, "call_j"))),
             on_user("quick", calls(("quick", {}, "call_q"))),
+            on_user("at three", calls(("wait_until", {"seconds": 3600}, "call_w"))),
             on_user("hang", calls(("hang", {}, "call_h"))),
             *[on_result(t, says("{{result}}")) for t in ("job", "quick", "hang")],
         ]
         hang = ["/bin/sh", "-c", f"echo $$ > {cls.place}/pid; exec sleep 60"]
         return kit.Setup(
-            agents=[{"name": "helper", "script": script, "tools": ["job", "quick", "hang"]}],
+            agents=[{"name": "helper", "script": script, "tools": ["job", "quick", "hang", "wait_until"]}],
             tools=[{"name": "job", "kind": "external"}, {"name": "quick", "kind": "external", "timeout": "700ms"},
                    {"name": "hang", "kind": "exec", "command": hang}])
 
@@ -147,6 +152,39 @@ class Messages(MessageCase):
         self.client.wait_status(session, "idle")
         self.assertEqual(self.said(session), [("user", "think"), ("assistant", "thought"), ("user", "number one"),
                                               ("assistant", "answer 2")])
+
+    def test_whoever_waits_for_a_queued_message_gets_the_answer_to_it(self):
+        # api 1: the run's outcome; a queued message is read by a later run
+        for restarted in (False, True):
+            session = self.running("ponder")
+            path = f"/v1/sessions/{session}/messages"
+            if restarted:
+                # The run that is under way dies, another one goes on, and a third reads the message.
+                self.assert_status(self.client.post(path, {"content": "number one"}, headers=KEY), 202)
+                self.restart()
+            answer = self.client.post(path + "?wait=20s", {"content": "number one"}, headers=KEY if restarted else {})
+            self.assert_status(answer, 200)
+            self.assertIs(answer["queued"], True)
+            self.assertNotEqual(answer["outcome"]["run_id"], answer["run_id"])
+            self.assertRegex(answer["outcome"]["output_messages"][-1]["content"][0]["text"], "^answer [23]$")
+
+    def test_whoever_waits_for_a_message_behind_a_wait_is_not_told_of_the_wait(self):
+        session, pending = self.suspend()
+        join = self.background(self.say, session, "number", wait="20s", on_waiting="queue")
+        self.client.wait_kind(session, "message.user", 2)
+        self.client.result(pending, "r")
+        answer = self.assert_status(join(), 200)
+        self.assertEqual(answer["outcome"]["output_messages"][-1]["content"][0]["text"], "answer 3")
+        waiting, _ = self.suspend()
+        late = self.assert_status(self.say(waiting, "number", wait="200ms", on_waiting="queue"), 202)
+        self.assertIsNone(late.get("outcome"))
+
+    def test_nobody_waits_for_a_message_that_nobody_is_about_to_read(self):
+        session, pending = self.suspend()
+        join = self.background(self.say, session, "number", wait="20s", on_waiting="queue")
+        self.client.wait_kind(session, "message.user", 2)
+        self.assert_status(self.client.delete(f"/v1/sessions/{session}"), 204)
+        self.assert_problem(join(), 410, "session_gone")
 
     def test_queued_messages_are_all_shown_in_order(self):
         session = self.running()
@@ -308,6 +346,11 @@ class Extending(MessageCase):
         session, _ = self.suspend()
         with self.nothing_changes(session):
             self.assert_problem(self.extend(session, **body), 400, "invalid_request")
+
+    def test_a_timer_is_not_moved(self):
+        session, _ = self.suspend("at three")
+        with self.nothing_changes(session):
+            self.assert_problem(self.extend(session, seconds=7200), 409, "no_deadline")
 
     def test_there_must_be_a_wait(self):
         session = self.client.start("number")["id"]

@@ -115,6 +115,12 @@ class SessionObject(SessionCase):
             answer = self.client.request(method, f"/v1/sessions/{session}{path}", body if method != "GET" else None)
             self.assert_problem(answer, 404, "not_found")
 
+    def test_a_slash_that_is_hidden_is_none(self):
+        # T12: a proxy in front sees another path than one of ours would be
+        session = self.client.start()["id"]
+        for path in (f"/v1/sessions/{session}%2fmessages", f"/v1/sessions%2F{session}", "/v1%2fsessions"):
+            self.assert_problem(self.client.get(path), 404, "not_found")
+
     def test_strange_text_comes_back_as_it_was(self):
         # T16
         strange = "a\r\nb\x1b[31m\u202e\u2028\u0000 😀 \"</script>"

@@ -144,6 +144,25 @@ class LongSessions(StorageCase):
         self.assertEqual(shown["damaged"]["offset"], text.rindex(b"\n", 0, len(text) - 10_000) + 1)
 
 
+class Retention(StorageCase):
+    def test_what_somebody_uses_again_stays(self):
+        # P1: what was acknowledged is there
+        sessions = [self.client.start("hello")["id"] for _ in range(600)]
+        old = kit.to_ms(self.client.session(sessions[-1])["updated_at"]) + 1100
+        self.assertEqual(self.server.stop(), 0)
+        kit.wait_until(lambda: kit.now_ms() > old, "all of them to be old")
+        self.server.setup = kit.Setup(agents=self.setup.agents, tools=self.setup.tools,
+                                      retention={"finished_after": "1s"})
+        self.server.start()
+        self.client = self.server.client()
+        used = sessions[0]  # the last one to be looked at
+        answer = self.client.post(f"/v1/sessions/{used}/messages", {"content": "go"})
+        kit.wait_until(lambda: self.client.get(f"/v1/sessions/{sessions[1]}").status == 410, "the others to go")
+        self.assertIn(answer.status, (202, 410))
+        if answer.status == 202:
+            self.client.wait_kind(used, "run.waiting")
+
+
 class Archives(StorageCase):
     def rouse(self, *arguments):
         return subprocess.run([kit.BINARY, *map(str, arguments)], capture_output=True, text=True)

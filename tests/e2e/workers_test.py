@@ -12,6 +12,7 @@ class WorkerCase(kit.Case):
     setup = kit.Setup(
         agents=[{"name": "helper", "tools": ["build", "test", "ask_user"], "script": [
             on_user("build", calls(("build", {"branch": "main"}))), on_user("test", calls(("test", {}))),
+            on_user("think", says("thought", delay_ms=60000)),
             on_user("ask", calls(("ask_user", {"question": "Well?", "type": "text"}))),
             on_result("build", says("{{result}}")), on_result("test", says("{{result}}"))]}],
         tools=[{"name": "build", "kind": "external"}, {"name": "test", "kind": "external"}])
@@ -89,9 +90,27 @@ class Claims(WorkerCase):
         first = self.assert_status(self.client.post("/async-tool/claim", {"worker": "w"}, headers=key), 200)
         self.restart()
         again = self.assert_status(self.client.post("/async-tool/claim", {"worker": "w"}, headers=key), 200)
-        self.assertEqual((again.json, again.headers["Idempotency-Replayed"]), (first.json, "true"))
-        other = self.claim(max=10)["pending"]
-        self.assertLessEqual({c["id"] for c in other}, pending)
+        self.assertEqual([c["id"] for c in again["pending"]], [c["id"] for c in first["pending"]])
+        self.assertEqual(again.headers["Idempotency-Replayed"], "true")
+        # The start took the lease back, and the answer does not say that it holds.
+        self.assertEqual([(c["status"], c.get("worker")) for c in again["pending"]], [("waiting", None)])
+        other = self.claim("other", max=10)["pending"]
+        self.assertEqual({c["id"] for c in other}, pending)
+        again = self.assert_status(self.client.post("/async-tool/claim", {"worker": "w"}, headers=key), 200)
+        self.assertEqual([c["worker"] for c in again["pending"]], ["other"])
+
+    def test_a_revoked_token_gets_nothing_any_more(self):
+        # T5: revoked at once, also for requests that wait
+        token = self.client.post("/v1/tokens", {"name": "leaver", "scope": "submit"})
+        leaver = self.server.client(token["token"])
+        claiming = self.background(self.claim, "leaver", wait="1m", client=leaver)
+        telling = self.background(leaver.post, "/v1/sessions?wait=1m", {"message": "think"})
+        kit.wait_until(lambda: self.client.get("/v1/sessions")["items"], "the session")
+        self.assert_status(self.client.delete(f"/v1/tokens/{token['id']}"), 204)
+        self.assert_problem(claiming(), 401, "unauthorized")
+        self.assertIsNone(self.assert_status(telling(), 202).get("outcome"))
+        _, pending = self.suspend()
+        self.assertEqual(self.call(pending)["status"], "waiting")
 
     def test_each_call_is_taken_by_one_worker(self):
         made = {self.suspend()[1] for _ in range(12)}
