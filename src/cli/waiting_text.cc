@@ -72,11 +72,26 @@ std::string curl_line(const client::ServerAddress& server, const PendingView& ca
                         "{\"pendingID\":" + to_json_string(id) + R"(,"result":{"output":"TEXT"}})");
 }
 
+std::optional<Timestamp> earliest_end(const std::vector<PendingView>& calls,
+                                      const std::optional<Timestamp>& deadline) {
+    std::optional<Timestamp> earliest = deadline;
+    for (const PendingView& call : calls) {
+        if (call.expires_at && (!earliest || *call.expires_at < *earliest)) {
+            earliest = call.expires_at;
+        }
+    }
+    return earliest;
+}
+
 std::string waiting_text(const Context& context, const client::SessionView& session, Ways ways) {
     std::string text = session.id.text() + " waits";
-    if (session.run && session.run->wait && session.run->wait->deadline_at) {
-        text += " until " + to_day_and_time(*session.run->wait->deadline_at) + " UTC (" +
-                to_distance(*session.run->wait->deadline_at, context.now()) + ")";
+    std::optional<Timestamp> end;
+    if (session.run && session.run->wait) {
+        end = earliest_end(session.pending, session.run->wait->deadline_at);
+    }
+    if (end) {
+        text += " until " + to_day_and_time(*end) + " UTC (" + to_distance(*end, context.now()) +
+                ")";
     }
     text += ":\n";
     for (const PendingView& call : session.pending)

@@ -2,13 +2,19 @@
 
 // What a suspended session waits for, and what to type to make it go on.
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/server_commands.h"
 
 namespace rouse::cli {
 
 enum class Ways : std::uint8_t { command, command_and_request };
+
+// When something happens by itself: the first call's time is over, or that of a wait without calls.
+std::optional<Timestamp> earliest_end(const std::vector<client::PendingView>& calls,
+                                      const std::optional<Timestamp>& deadline);
 
 // Whole lines.
 std::string waiting_text(const Context& context, const client::SessionView& session, Ways ways);

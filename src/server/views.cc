@@ -411,7 +411,9 @@ std::string explain_json(const SessionState& state, const std::vector<Record>& l
                     " was asked to start, and the connection broke before it answered");
         }
     }
-    if (state.run && state.run->wait && state.run->wait->deadline_at) {
+    // Behind the times of its calls, which end before it.
+    const bool ends_by_itself = state.is_parked() && state.open_calls() == 0;
+    if (ends_by_itself && state.run->wait->deadline_at) {
         JsonObject one;
         one.time("at", state.run->wait->deadline_at);
         one.text("what", "the wait ends and the run is interrupted");
