@@ -85,11 +85,10 @@ class Demo final {
 
  private:
     static std::string curl(const std::string& target, const std::string& body = {}) {
-        std::string line = "curl -H \"Authorization: Bearer $TOKEN\" ";
-        if (!body.empty()) line += "-H 'Content-Type: application/json' ";
-        line += "\\\n       \"$ROUSE" + target + "\"";
-        if (!body.empty()) line += " \\\n       -d " + cli::shell_word(body);
-        return line;
+        std::string line = "curl -H \"Authorization: Bearer $ROUSE_TOKEN\" \\\n";
+        line += "       \"$ROUSE_URL" + target + "\"";
+        if (body.empty()) return line;
+        return line + " \\\n       -H 'Content-Type: application/json' -d " + cli::shell_word(body);
     }
 
     Result<void> open_server() {
@@ -100,7 +99,7 @@ class Demo final {
         server_ = *std::move(server);
         const std::string token_file = directory_ + "/token";
         story_.result("process " + std::to_string(server_->pid()) + " listens");
-        story_.command("export ROUSE=" + server_->url() + " TOKEN=$(cat " +
+        story_.command("export ROUSE_URL=" + server_->url() + " ROUSE_TOKEN=$(cat " +
                        cli::shell_word(token_file) + ")");
         const auto no_variable = [](const char*) { return std::string(); };
         Result<client::ServerAddress> address =

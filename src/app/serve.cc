@@ -78,9 +78,10 @@ Result<Config> load(const ConfigFlags& flags) {
 void greet(const std::string& url, const std::string& token_file) {
     std::cout
         << "listening on " << url << "\n\n"
-        << "  export ROUSE=" << url << " TOKEN=$(cat " << token_file << ")\n"
-        << "  curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\\n"
-        << "       \"$ROUSE/v1/sessions?wait=5s\" -d '{\"message\": \"Deploy main\"}'\n\n"
+        << "  export ROUSE_URL=" << url << " ROUSE_TOKEN=$(cat " << token_file << ")\n"
+        << "  curl -H \"Authorization: Bearer $ROUSE_TOKEN\" \\\n"
+        << "       \"$ROUSE_URL/v1/sessions?wait=5s\" \\\n"
+        << "       -H 'Content-Type: application/json' -d '{\"message\": \"Deploy main\"}'\n\n"
         << std::flush;
 }
 

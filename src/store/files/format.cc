@@ -15,8 +15,12 @@ struct Format {
 Result<void> check_format(Fs& fs, const Layout& layout) {
     const Result<std::string> text = fs.read_file(layout.format());
     if (!text && text.error().kind == ErrorKind::not_found) {
+        const Result<FileStatus> root = fs.status(layout.root());
+        const bool is_there = root || root.error().kind != ErrorKind::not_found;
         return Error(ErrorKind::not_found, "not_a_data_directory",
-                     layout.root() + " is not a data directory: it has no file named format");
+                     is_there
+                         ? layout.root() + " is not a data directory: it has no file named format"
+                         : "there is no directory " + layout.root());
     }
     if (!text) return text.error();
     const std::string_view line = std::string_view(*text).substr(0, text->find('\n'));
