@@ -299,6 +299,7 @@ class Service {
         effects.call_closed = [this](const PendingId& id) { detached_.stop(id); };
         effects.call_ended = [this](const PendingId& id) { notes_.forget(id); };
         effects.run_given_up = [this](const SessionId& id, const RunId& run) {
+            driver_.tell(id, run);
             asio::co_spawn(work_, coordinator_.cancel_children(id, run),
                            [](const std::exception_ptr&) {});
         };

@@ -47,18 +47,11 @@ Result<int> send(Context& context, const MailOptions& options) {
     client::MailToSend mail = options.mail;
     mail.to = options.to;
     mail.message = options.text;
-    // A session is known without its task; an alias is one of a task, and may look like an id.
-    std::optional<Error> no_session;
-    if (mail.to.starts_with(SessionId::kPrefix)) {
-        const Result<SessionId> id = find_session(context.client, mail.to);
-        if (!id) no_session = id.error();
-        const Result<void> addressed = id ? address(context, *id, mail) : Result<void>();
-        if (!addressed) return addressed.error();
-    }
     auto sent = context.client.broadcast(mail);
     if (!sent && sent.error().reason == "unknown_alias") {
-        if (no_session) return *no_session;
+        // No alias of that task: the id of a session, which is known without its task?
         const Result<SessionId> id = find_session(context.client, mail.to);
+        if (!id && mail.to.starts_with(SessionId::kPrefix)) return id.error();
         if (!id) {
             return Error(sent.error().kind, "unknown_alias",
                          sent.error().message + aliases_elsewhere(context, mail));

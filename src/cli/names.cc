@@ -90,8 +90,9 @@ Result<std::string> find_call(client::Client& client, const std::string& name) {
         next.cursor = **page;
     }
     // Of those that are settled, the latest: the same again is no error.
+    const bool is_open = !found.empty();
     for (const char* status : {"completed", "failed", "cancelled", "expired"}) {
-        if (!found.empty()) break;
+        if (is_open) break;
         const auto page = calls_named(client, name, status, {1000, {}}, found);
         if (!page) return page.error();
     }

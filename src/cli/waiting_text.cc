@@ -90,8 +90,8 @@ std::string waiting_text(const Context& context, const client::SessionView& sess
         end = earliest_end(session.pending, session.run->wait->deadline_at);
     }
     if (end) {
-        text += " until " + to_day_and_time(*end) + " UTC (" + to_distance(*end, context.now()) +
-                ")";
+        text +=
+            " until " + to_day_and_time(*end) + " UTC (" + to_distance(*end, context.now()) + ")";
     }
     text += ":\n";
     for (const PendingView& call : session.pending)

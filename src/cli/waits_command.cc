@@ -38,7 +38,8 @@ Result<int> list_waits(Context& context, const Options& options) {
     Table table({"SESSION", "WAITS FOR", "TOOL", "DEADLINE", "TITLE", "PROMPT"});
     for (const client::WaitView& wait : waits->value.items) {
         table.add({wait.session_id.text(), Cell(wait.kind, Colour::yellow), tools_of(wait),
-                   to_deadline(earliest_end(wait.pending, wait.deadline_at), context.now()), wait.title, prompt_of(wait)});
+                   to_deadline(earliest_end(wait.pending, wait.deadline_at), context.now()),
+                   wait.title, prompt_of(wait)});
     }
     if (table.empty()) {
         std::cout << "nothing waits\n";

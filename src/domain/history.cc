@@ -1,5 +1,7 @@
 #include "domain/history.h"
 
+#include <algorithm>
+
 #include "domain/fold.h"
 
 namespace rouse {
@@ -77,6 +79,27 @@ Seq seq_of_resume(std::span<const Record> log, const TokenId& id) {
         if (consumed != nullptr && consumed->token_id == id) return end_of_change(log, at);
     }
     return 0;
+}
+
+bool reads_only_asks_of(std::span<const Record> log, const RunId& run,
+                        std::span<const CallId> calls) {
+    bool any = false;
+    bool others = false;
+    bool only_asks = false;
+    for (const Record& record : log) {
+        if (const auto* message = std::get_if<MessageUser>(&record.body)) {
+            const auto& asked = message->asked_by;
+            const bool counts = asked && std::ranges::find(calls, asked->call_id) != calls.end();
+            (counts ? any : others) = true;
+        } else if (const auto* started = std::get_if<RunStarted>(&record.body)) {
+            if (started->continues.empty()) {
+                only_asks = any && !others;
+                any = others = false;
+            }
+            if (started->run_id == run) return only_asks;
+        }
+    }
+    return false;
 }
 
 }  // namespace rouse

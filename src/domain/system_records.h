@@ -221,12 +221,15 @@ struct ChildrenLeft {
     static constexpr std::string_view kKind = "children.left";
     SessionId parent;
     RunId run_id;
-    std::vector<RunId> only = {};  // these runs of children; none: all that it asked for
+    // Of one that goes on without them: these runs of children, and those that only read what these
+    // calls asked for. None: all that the run asked for.
+    std::vector<RunId> only = {};
+    std::vector<CallId> calls = {};
     friend bool operator==(const ChildrenLeft&, const ChildrenLeft&) = default;
     static constexpr auto fields() {
         return std::tuple(required("parent", &ChildrenLeft::parent),
                           required("run_id", &ChildrenLeft::run_id),
-                          field("only", &ChildrenLeft::only));
+                          field("only", &ChildrenLeft::only), field("calls", &ChildrenLeft::calls));
     }
 };
 

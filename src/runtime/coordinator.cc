@@ -332,9 +332,8 @@ Result<Coordinator::Change> Coordinator::change_of_cancel(const SessionState& st
     if (!records) return records.error();
     Change change;
     change.run = run_of(state);
-    const bool resumes = mode == CancelMode::acknowledge && state.open_calls() > 0;
-    change.drive = resumes;
-    change.stop = !resumes;
+    change.drive = std::holds_alternative<RunResumed>(records->back());
+    change.stop = !change.drive;
     change.urgency = Urgency::may_use_reserve;
     change.answer = to_json(answers::RunChanged{change.run, state.last_seq + records->size()});
     change.records = *std::move(records);
@@ -344,23 +343,28 @@ Result<Coordinator::Change> Coordinator::change_of_cancel(const SessionState& st
 Task<Result<Reply>> Coordinator::cancel(SessionId id, CancelMode mode, Note note) {
     // A run that is told so goes on; what its calls asked children for does not. What it asks them
     // for from now on is another matter.
+    ChildrenLeft left;
     Children children;
-    const Plan plan = [this, mode, &children](const SessionState& state) -> Result<Change> {
+    const Plan plan = [this, mode, &left, &children](const SessionState& state) -> Result<Change> {
         Result<Change> change = change_of_cancel(state, mode);
-        if (!change || mode != CancelMode::acknowledge) return change;
+        if (!change || !change->drive) return change;
         const Result<std::vector<Record>> log = read_records(*parts_.store, state.id);
         if (!log) return log.error();
+        left = {state.id, change->run, {}, {}};
         children = asked_by(state.id, with_those_it_continues(*log, change->run));
-        ChildrenLeft left{state.id, change->run, {}};
         for (const std::shared_ptr<const SessionState>& child : children)
             left.only.push_back(child->run->run_id);
+        for (const PendingCall& call : state.pending)
+            left.calls.push_back(call.call_id);
         if (!children.empty()) change->system.push_back(to_record(left));
         return change;
     };
     Result<Reply> answer = co_await change(id, plan, std::move(note));
     if (!answer) co_return answer;
-    for (const std::shared_ptr<const SessionState>& child : children)
-        co_await cancel_run(child->id, child->run->run_id);
+    for (const std::shared_ptr<const SessionState>& child : children) {
+        Unwanted unwanted = left_by(left);
+        co_await cancel_unwanted(child->id, std::move(unwanted));
+    }
     co_return answer;
 }
 

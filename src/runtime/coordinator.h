@@ -160,16 +160,15 @@ class Coordinator final {
     using Children = std::vector<std::shared_ptr<const SessionState>>;
     Children children_of(const SessionId& parent);
     Children asked_by(const SessionId& parent, const Runs& runs);
-    struct Orphan {
-        Runs asked_by;  // runs of the parent that are given up
-        RunId only;     // if there is one: this run of the child and no later one
-    };
-    using Orphans = std::map<SessionId, Orphan>;
+    // Whether the child's run is wanted no more.
+    using Unwanted = std::function<bool(const SessionState&)>;
+    static Unwanted asked_by_any(Runs runs);
+    Unwanted left_by(ChildrenLeft left);
+    using Orphans = std::map<SessionId, Unwanted>;
     Orphans find_orphans(std::vector<SessionId> parents);
-    Task<void> cancel_asked_by(SessionId child, Runs runs);
-    Task<void> cancel_run(SessionId child, RunId run);
+    Task<void> cancel_unwanted(SessionId child, Unwanted unwanted);
     Result<Change> change_of_cancel(const SessionState& state, CancelMode mode) const;
-    Task<void> cancel_interrupted(SessionId child);
+    Task<void> cancel_interrupted(SessionId child, Unwanted unwanted);
     class AliasClaim;
     Error refuse_past(const PendingId& id, Error refusal);
     Timestamp now() { return parts_.env.clock.now(); }

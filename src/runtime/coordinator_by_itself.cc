@@ -74,8 +74,10 @@ Task<void> Coordinator::sweep(SessionId id) {
 Task<void> Coordinator::cancel_children(SessionId parent, RunId run) {
     const Result<std::vector<Record>> log = read_records(*parts_.store, parent);
     const Runs runs = log ? with_those_it_continues(*log, run) : Runs{run};  // else it was deleted
-    for (const std::shared_ptr<const SessionState>& child : asked_by(parent, runs))
-        co_await cancel_asked_by(child->id, runs);
+    for (const std::shared_ptr<const SessionState>& child : asked_by(parent, runs)) {
+        Unwanted unwanted = asked_by_any(runs);
+        co_await cancel_unwanted(child->id, std::move(unwanted));
+    }
 }
 
 // Those whose latest run is open or interrupted.
@@ -101,36 +103,42 @@ Coordinator::Children Coordinator::asked_by(const SessionId& parent, const Runs&
     return children;
 }
 
-// Again when the end of its run lets the next one begin, if that is the parent's too.
-Task<void> Coordinator::cancel_asked_by(SessionId child, Runs runs) {
+Coordinator::Unwanted Coordinator::asked_by_any(Runs runs) {
+    return [runs = std::move(runs)](const SessionState& child) {
+        return runs.contains(child.run->parent_run);
+    };
+}
+
+Coordinator::Unwanted Coordinator::left_by(ChildrenLeft left) {
+    return [this, left = std::move(left)](const SessionState& child) {
+        const RunId& run = child.run->run_id;
+        if (std::ranges::find(left.only, run) != left.only.end()) return true;
+        const Result<std::vector<Record>> log = read_records(*parts_.store, child.id);
+        return log && reads_only_asks_of(*log, run, left.calls);
+    };
+}
+
+// Again when the end of its run lets the next one begin, if that is unwanted too.
+Task<void> Coordinator::cancel_unwanted(SessionId child, Unwanted unwanted) {
+    const Plan plan = [this, unwanted](const SessionState& state) -> Result<Change> {
+        if (state.run_is_open() && !unwanted(state)) {
+            return Error(ErrorKind::precondition, "not_running", "somebody wants it to go on");
+        }
+        return change_of_cancel(state, CancelMode::discard);
+    };
     for (;;) {
-        const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(child);
-        if (!state || !(*state)->run_is_open()) co_return;
-        if (!runs.contains((*state)->run->parent_run)) co_return;
-        const Result<Reply> cancelled = co_await cancel(child, CancelMode::discard, kNoNote);
+        const Result<Reply> cancelled = co_await change(child, plan, kNoNote);
         if (cancelled) continue;
-        if (cancelled.error().reason == "not_running") co_return;
+        const std::string_view why = cancelled.error().reason;
+        if (why == "not_running" || why == "session_gone") co_return;
         parts_.env.log.warn("child.not_cancelled",
                             {{"session", child.text()}, {"error", cancelled.error().message}});
         co_return;
     }
 }
 
-Task<void> Coordinator::cancel_run(SessionId child, RunId run) {
-    const Plan plan = [this, run](const SessionState& state) -> Result<Change> {
-        if (run_of(state) != run) {
-            return Error(ErrorKind::conflict, "not_running", "that run is over");
-        }
-        return change_of_cancel(state, CancelMode::discard);
-    };
-    const Result<Reply> cancelled = co_await change(child, plan, kNoNote);
-    if (cancelled || cancelled.error().reason == "not_running") co_return;
-    parts_.env.log.warn("child.not_cancelled",
-                        {{"session", child.text()}, {"error", cancelled.error().message}});
-}
-
 // An interrupted run goes on in the log alone, and is cancelled with the same commit.
-Task<void> Coordinator::cancel_interrupted(SessionId child) {
+Task<void> Coordinator::cancel_interrupted(SessionId child, Unwanted unwanted) {
     const RunId run = ids_.make<RunId>();
     const Plan plan = [this, run](const SessionState& state) -> Result<Change> {
         Result<Records> records = plan_continue(state, run, parts_.boot);
@@ -148,6 +156,7 @@ Task<void> Coordinator::cancel_interrupted(SessionId child) {
     };
     const Result<std::shared_ptr<const SessionState>> state = parts_.store->load(child);
     if (!state || (*state)->run_is_open() || !(*state)->recovery.interruption) co_return;
+    if (!unwanted(**state)) co_return;
     const Result<Reply> done = co_await change(child, plan, kNoNote);
     if (done) co_return;
     parts_.env.log.warn("child.not_cancelled",
@@ -190,13 +199,9 @@ Task<void> Coordinator::start(BootReport report, ResumePolicy policy) {
     }
     // First of all: what nobody wants any more must not do anything.
     const Orphans orphans = find_orphans(std::move(parents));
-    for (const auto& [child, orphan] : orphans) {
-        if (orphan.only.empty()) {
-            co_await cancel_asked_by(child, orphan.asked_by);
-        } else {
-            co_await cancel_run(child, orphan.only);
-        }
-        co_await cancel_interrupted(child);
+    for (const auto& [child, unwanted] : orphans) {
+        co_await cancel_unwanted(child, unwanted);
+        co_await cancel_interrupted(child, unwanted);
     }
     for (const SessionId& session : report.to_drive) {
         if (!orphans.contains(session)) parts_.driver.drive(session);
@@ -271,18 +276,18 @@ Coordinator::Orphans Coordinator::find_orphans(std::vector<SessionId> parents) {
         while (!given_up.empty()) {
             const auto next = given_up.extract(given_up.begin());
             for (const auto& child : asked_by(next.key(), next.mapped())) {
-                if (!orphans.emplace(child->id, Orphan{next.mapped(), {}}).second) continue;
+                if (!orphans.emplace(child->id, asked_by_any(next.mapped())).second) continue;
                 given_up[child->id].insert(child->run->run_id);
             }
         }
     };
     spread();
     for (const ChildrenLeft& children : left) {
+        if (children.only.empty()) continue;
+        const Unwanted unwanted = left_by(children);
         for (const auto& child : children_of(children.parent)) {
-            const RunId& run = child->run->run_id;
-            if (std::ranges::find(children.only, run) == children.only.end()) continue;
-            if (!orphans.emplace(child->id, Orphan{{}, run}).second) continue;
-            given_up[child->id].insert(run);
+            if (!unwanted(*child) || !orphans.emplace(child->id, unwanted).second) continue;
+            given_up[child->id].insert(child->run->run_id);
         }
     }
     spread();

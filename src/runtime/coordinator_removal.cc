@@ -43,25 +43,22 @@ Task<Result<Reply>> Coordinator::remove_whole(SessionId id, std::optional<Timest
 // wait for it, and those it waits for, are told behind that; a boot looks for them too. Which runs
 // asked for its children, they know themselves: the log may be damaged before it says so.
 Task<Result<Reply>> Coordinator::remove_damaged(SessionId id) {
-    SessionFilter filter;
-    filter.parent = id;
-    filter.limit = std::numeric_limits<std::size_t>::max();
+    const Children children = children_of(id);
     Runs runs;
-    for (const SessionSummary& row : parts_.store->list(filter)) {
-        if (!row.is_active() && row.run.phase != RunPhase::interrupted) continue;
-        const Result<std::shared_ptr<const SessionState>> child = parts_.store->load(row.id);
-        if (child && (*child)->run) runs.insert((*child)->run->parent_run);
-    }
+    for (const std::shared_ptr<const SessionState>& child : children)
+        runs.insert(child->run->parent_run);
     runs.erase(RunId());
     Records records(1, SessionDeleted{id, {}});
     for (const RunId& run : runs)
-        records.push_back(to_record(ChildrenLeft{id, run}));
+        records.push_back(to_record(ChildrenLeft{id, run, {}, {}}));
     const Result<void> done =
         co_await parts_.system.append_all(std::move(records), Urgency::may_use_reserve);
     if (!done) co_return done.error();
     parts_.driver.forget(id);
-    for (const std::shared_ptr<const SessionState>& child : asked_by(id, runs))
-        co_await cancel_asked_by(child->id, runs);
+    for (const std::shared_ptr<const SessionState>& child : children) {
+        Unwanted unwanted = asked_by_any(runs);
+        co_await cancel_unwanted(child->id, std::move(unwanted));
+    }
     std::vector<SessionId> askers = who_asks();
     co_await answer_for_the_lost(std::move(askers), id);
     Reply answer;

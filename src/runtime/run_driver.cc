@@ -178,7 +178,10 @@ void RunDriver::leave_line(const SessionId& session) {
 
 Task<void> RunDriver::work_on(SessionId session) {
     const std::shared_ptr<Handle> handle = handles_.at(session);
-    if (handle->begin) co_await handle->begin();
+    if (handle->begin) {
+        co_await handle->begin();
+        handle->begun();
+    }
     bool more = true;
     while (more && !closing_) {
         handle->again = false;
@@ -401,11 +404,34 @@ Task<Result<SharedReport>> RunDriver::wait(SessionId session, RunId run, Seq aft
     co_return co_await std::move(called);
 }
 
+void RunDriver::Handle::begun() {
+    begin = nullptr;
+    for (const auto& patience : std::exchange(wait_for_begin, {}))
+        patience->cancel();
+}
+
+Task<bool> RunDriver::until_begun(SessionId session, Milliseconds time, std::stop_token gone) {
+    const auto found = handles_.find(session);
+    if (found == handles_.end() || !found->second->begin) co_return false;
+    const std::shared_ptr<Handle> handle = found->second;
+    const auto patience = std::make_shared<asio::steady_timer>(parts_.loop, time);
+    handle->wait_for_begin.push_back(patience);
+    const auto leave = [loop = parts_.loop, patience] {
+        asio::post(loop, [patience] { patience->cancel(); });
+    };
+    const std::stop_callback left(std::move(gone), leave);
+    (void)co_await patience->async_wait(asio::as_tuple(asio::use_awaitable));
+    co_return !handle->begin;
+}
+
 Task<void> RunDriver::shut_down(Milliseconds grace) {
     closing_ = true;
     look_again_.cancel();
-    for (const SessionId& session : queue_)
+    for (const SessionId& session : queue_) {
+        for (const auto& patience : handles_.at(session)->wait_for_begin)
+            patience->cancel();
         handles_.erase(session);
+    }
     queue_.clear();
     if (in_flight_ > 0) {
         all_done_.expires_after(grace);

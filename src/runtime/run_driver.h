@@ -96,7 +96,9 @@ class RunDriver final {
     enum class Until : std::uint8_t { parks, ends };
     Task<Result<SharedReport>> wait(SessionId session, RunId run, Seq after, Milliseconds time,
                                     std::stop_token gone, Until until = Until::parks);
-    Store& store() const { return *parts_.store; }
+    // When somebody has let the session go on who stands in line for that; true also if they could
+    // not. False: nobody does, or the time is over, or whoever asks has `gone`.
+    Task<bool> until_begun(SessionId session, Milliseconds time, std::stop_token gone);
     // For runs that end without being driven.
     void tell(const SessionId& session, const RunId& run);
 
@@ -113,7 +115,9 @@ class RunDriver final {
         RunId run;
         std::stop_source stop;
         bool again = false;
-        Begin begin = {};
+        Begin begin = {};  // until it is done
+        std::vector<std::shared_ptr<boost::asio::steady_timer>> wait_for_begin = {};
+        void begun();
     };
     // Somebody who waits for a run to end or park: called at once when it does, not through the
     // loop's line.

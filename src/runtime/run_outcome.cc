@@ -36,14 +36,19 @@ Result<RunId> find_successor(Store& store, const SessionId& session, Seq seq, co
 }
 
 // Empty: nobody is about to read it.
-Task<Result<RunId>> wait_for_reader(RunDriver& driver, AskedRun asked, Steady::time_point end,
-                                    std::stop_token gone) {
+Task<Result<RunId>> wait_for_reader(RunDriver& driver, Store& store, AskedRun asked,
+                                    Steady::time_point end, std::stop_token gone) {
     for (;;) {
-        const Result<RunId> reader = find_reader(driver.store(), asked.session, asked.seq);
-        if (!reader || !reader->empty()) co_return reader;
-        const auto state = driver.store().load(asked.session);
+        // In this order: a run that begins in between is found.
+        const Result<std::shared_ptr<const SessionState>> state = store.load(asked.session);
         if (!state) co_return state.error();
-        if (!(*state)->run_is_open()) co_return RunId();
+        const Result<RunId> reader = find_reader(store, asked.session, asked.seq);
+        if (!reader || !reader->empty()) co_return reader;
+        if (!(*state)->run_is_open()) {
+            const bool begun = co_await driver.until_begun(asked.session, until(end), gone);
+            if (!begun) co_return RunId();
+            continue;
+        }
         const RunId busy = (*state)->run->run_id;
         const Result<SharedReport> ended = co_await driver.wait(
             asked.session, busy, asked.seq, until(end), gone, RunDriver::Until::ends);
@@ -54,24 +59,27 @@ Task<Result<RunId>> wait_for_reader(RunDriver& driver, AskedRun asked, Steady::t
 
 }  // namespace
 
-Task<Result<SharedReport>> wait_for_outcome(RunDriver& driver, AskedRun asked, Milliseconds time,
-                                            std::stop_token gone) {
+Task<Result<SharedReport>> wait_for_outcome(RunDriver& driver, Store& store, AskedRun asked,
+                                            Milliseconds time, std::stop_token gone) {
     const Steady::time_point end = Steady::now() + time;
     if (asked.queued) {
-        const Result<RunId> reader = co_await wait_for_reader(driver, asked, end, gone);
+        const Result<RunId> reader = co_await wait_for_reader(driver, store, asked, end, gone);
         if (!reader) co_return reader.error();
         if (reader->empty()) co_return SharedReport();
         asked.run = *reader;
     }
     for (;;) {
-        Result<SharedReport> report = co_await driver.wait(
-            asked.session, asked.run, asked.seq, until(end), gone, RunDriver::Until::parks);
+        Result<SharedReport> report =
+            co_await driver.wait(asked.session, asked.run, asked.seq, until(end), gone);
         if (!report || !*report || (*report)->status != ReportStatus::interrupted) co_return report;
-        const Result<RunId> next =
-            find_successor(driver.store(), asked.session, asked.seq, asked.run);
+        const Result<RunId> next = find_successor(store, asked.session, asked.seq, asked.run);
         if (!next) co_return next.error();
-        if (next->empty()) co_return report;
-        asked.run = *next;
+        if (!next->empty()) {
+            asked.run = *next;
+            continue;
+        }
+        const bool begun = co_await driver.until_begun(asked.session, until(end), gone);
+        if (!begun) co_return report;
     }
 }
 

@@ -17,10 +17,10 @@ struct AskedRun {
 };
 
 // When the run has ended or parked. Of a queued message: the run that reads it. Of a run that was
-// interrupted: the one that goes on from there, if somebody has let it. Nothing when the time is
-// over, or whoever asks has `gone`, or nobody is about to read the message.
+// interrupted: the one that goes on from there, if somebody has let it or is about to. Nothing when
+// the time is over, or whoever asks has `gone`, or nobody is about to read the message.
 //   not_found  session_gone: it was deleted meanwhile
-Task<Result<SharedReport>> wait_for_outcome(RunDriver& driver, AskedRun asked, Milliseconds time,
-                                            std::stop_token gone);
+Task<Result<SharedReport>> wait_for_outcome(RunDriver& driver, Store& store, AskedRun asked,
+                                            Milliseconds time, std::stop_token gone);
 
 }  // namespace rouse

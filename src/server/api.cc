@@ -230,8 +230,8 @@ Task<Response> Api::replay(const Route& route, Request& request, RequestAnswered
                   first.run_id, first.last_seq,      first.queued};
     if (*wait) {
         const Patience patience = patience_of(request, *wait);
-        Task<Result<SharedReport>> waiting =
-            wait_for_outcome(parts_.driver, asked_run(done.reply), **wait, patience.gone);
+        Task<Result<SharedReport>> waiting = wait_for_outcome(
+            parts_.driver, *parts_.store, asked_run(done.reply), **wait, patience.gone);
         const Result<SharedReport> report = co_await on_work(std::move(waiting));
         if (!report) co_return fail(request, report.error());
         if (*report) done.report = std::make_shared<const RunReport>(without_token(**report));
@@ -451,8 +451,9 @@ Task<Result<Api::Done>> Api::carry_out(Task<Result<Reply>> command, Patience pat
     Done done;
     done.reply = *std::move(reply);
     if (!patience.wait || done.reply.run.empty()) co_return done;
-    Result<SharedReport> report = co_await wait_for_outcome(
-        parts_.driver, asked_run(done.reply), *patience.wait, std::move(patience.gone));
+    Result<SharedReport> report =
+        co_await wait_for_outcome(parts_.driver, *parts_.store, asked_run(done.reply),
+                                  *patience.wait, std::move(patience.gone));
     if (!report) co_return report.error();
     done.report = *std::move(report);
     co_return done;

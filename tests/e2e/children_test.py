@@ -38,7 +38,7 @@ def setup(extra=(), **sections):
         on_user("work", says("the work is done")),
         on_user("think", says("thought", delay_ms=500)),
         on_user("for ever", says("never", delay_ms=30000)),
-        on_user("use job", calls(("job", {}, "call_j"))),
+        on_user("use job", calls(("job", {}, "call_j"))), on_user("say hello", says("hello")),
         on_user("ask the boss", calls(("broadcast", {"message": "which way", "to": "boss", "wait": True}, "call_b"))),
         on_result("job", says("job: {{result}}")), on_result("broadcast", says("{{result}}")),
     ]
@@ -118,16 +118,44 @@ class Children(kit.Case):
         kit.wait_until(lambda: {self.client.session(s)["status"] for s in self.children(parent)} == {"waiting"},
                        "all of them to wait")
         last = self.children(parent)[0]  # newest first
-        again = {"when": {"tool_result": "start_session"}, **delegate("work", session_id=last)}
-        self.server.setup = setup(extra=[again])
-        self.server.setup.write(self.server.folder)
-        self.server.signal(signal.SIGHUP)
-        kit.wait_until(lambda: self.server.events("config.reloaded"), "the new configuration")
+        self.reload({"when": {"tool_result": "start_session"}, **delegate("work", session_id=last)})
         answer = self.client.post(f"/v1/sessions/{parent}/cancel?wait=20s", {"mode": "acknowledge"})
         self.assert_status(answer, 200)
         self.client.wait_status(parent, "idle")
         self.assertIn("the work is done", self.client.last_words(parent))
         self.assertEqual([self.count(last, kind) for kind in ("run.cancelled", "run.completed")], [1, 1])
+
+    def reload(self, *extra):
+        self.server.setup = setup(extra=extra)
+        self.server.setup.write(self.server.folder)
+        before = len(self.server.events("config.reloaded"))
+        self.server.signal(signal.SIGHUP)
+        kit.wait_until(lambda: len(self.server.events("config.reloaded")) > before, "the new configuration")
+
+    def test_what_stands_in_line_for_a_parent_that_was_told_to_end_is_not_done(self):
+        # Two questions to one child; the second is queued there, and nobody waits for it any more.
+        for killed in (False, True):
+            parent = self.client.start("give work")["id"]
+            child = self.child(parent)
+            self.words(parent)
+            both = [("start_session", {"agent": "worker", "message": "use job", "session_id": child}) for _ in range(2)]
+            self.reload({"when": {"user": "ask twice"}, **calls(*both)})
+            self.client.post(f"/v1/sessions/{parent}/messages?wait=10s", {"content": "ask twice"})
+            self.client.wait_status(child, "waiting")
+            self.assertEqual(self.client.session(child)["queued"], 1)
+            path = f"/v1/sessions/{parent}/cancel"
+            if killed:
+                told = self.stream(f"/v1/sessions/{parent}/events")
+                told.wait_for("snapshot")
+                self.background(self.client.post, path, {"mode": "acknowledge"})
+                told.wait_for("run.resumed")
+                self.restart()
+            else:
+                self.assert_status(self.client.post(path, {"mode": "acknowledge"}), 202)
+            self.client.wait_status(parent, "idle")
+            self.client.wait_kind(child, "run.cancelled", 2)
+            view = self.client.session(child)
+            self.assertEqual((view["status"], view["queued"]), ("idle", 0))
 
     def test_a_child_does_not_wait_for_the_parent_that_waits_for_it(self):
         # design 10: a wait that would close a circle is refused at once

@@ -30,7 +30,7 @@ class MessageCase(kit.Case):
         shutil.rmtree(cls.place, ignore_errors=True)
 
     @classmethod
-    def make_setup(cls):
+    def make_setup(cls, **sections):
         script = [
             on_user("number", says("answer {{n}}")),
             on_user("for ever", says("never", delay_ms=30000)),
@@ -47,7 +47,7 @@ class MessageCase(kit.Case):
         return kit.Setup(
             agents=[{"name": "helper", "script": script, "tools": ["job", "quick", "hang", "wait_until"]}],
             tools=[{"name": "job", "kind": "external"}, {"name": "quick", "kind": "external", "timeout": "700ms"},
-                   {"name": "hang", "kind": "exec", "command": hang}])
+                   {"name": "hang", "kind": "exec", "command": hang}], **sections)
 
     def setUp(self):
         (self.place / "pid").unlink(missing_ok=True)
@@ -178,6 +178,32 @@ class Messages(MessageCase):
         waiting, _ = self.suspend()
         late = self.assert_status(self.say(waiting, "number", wait="200ms", on_waiting="queue"), 202)
         self.assertIsNone(late.get("outcome"))
+
+    def test_whoever_waits_behind_a_wait_that_is_given_up_is_told(self):
+        session, _ = self.suspend()
+        join = self.background(self.say, session, "number", wait="1m", on_waiting="queue")
+        self.client.wait_kind(session, "message.user", 2)
+        self.assert_status(self.say(session, "number two"), 202)  # supersedes, and both are read
+        self.assertEqual(self.assert_status(join(), 200)["outcome"]["status"], "completed")
+
+    def test_whoever_asks_again_after_a_kill_waits_though_runs_stand_in_line(self):
+        setup = self.make_setup(limits={"concurrent_runs": 1})
+        self.restart(setup)
+        asked = []
+        for n in range(3):
+            key = {"Idempotency-Key": f"line-{n}"}
+            session = self.client.post("/v1/sessions", {"message": "ponder"}, headers=key)["id"]
+            path = f"/v1/sessions/{session}/messages"
+            self.assert_status(self.client.post(path, {"content": "number"}, headers=key), 202)
+            asked.append((key, path))
+        self.restart()
+        joins = []
+        for key, path in asked:
+            for where, body in (("/v1/sessions", {"message": "ponder"}), (path, {"content": "number"})):
+                joins.append(self.background(self.client.post, where + "?wait=30s", body, headers=key))
+        for join in joins:
+            answer = self.assert_status(join(), 200)
+            self.assertEqual(answer["outcome"]["status"], "completed", answer)
 
     def test_nobody_waits_for_a_message_that_nobody_is_about_to_read(self):
         session, pending = self.suspend()
