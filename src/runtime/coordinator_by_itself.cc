@@ -6,6 +6,7 @@
 
 #include "domain/child.h"
 #include "domain/fold.h"
+#include "domain/history.h"
 #include "domain/mail.h"
 #include "domain/status.h"
 #include "runtime/coordinator.h"
