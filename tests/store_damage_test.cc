@@ -519,17 +519,35 @@ TEST_F(DamageTest, WhatWasSetAsideStaysSoWhenTheIndexIsLost) {
     std::string text = *fs->read_raw(journal);
     text[text.find("\"damaged\"") + 1] = 'D';
     fs->write_raw(journal, text);
-    ASSERT_EQ(open(*fs)->health().damaged.size(), 1U);  // and closed with a checkpoint
+    const auto damaged = open(*fs)->health().damaged;  // and closed with a checkpoint
+    ASSERT_EQ(damaged.size(), 1U);
     ASSERT_TRUE(fs->remove(kStoreDirectory + "/index.ckpt"));
     for (const char* opening : {"without an index", "with the new one"}) {
         const auto store = open(*fs);
-        EXPECT_EQ(store->health().damaged.size(), 1U) << opening;
+        EXPECT_EQ(store->health().damaged, damaged) << opening;
         const MessageUser more{MessageId("msg_more"), text_content("more"), false, {}};
         const Result<Committed> refused =
             store->commit_and_wait(make_commit(kDamaged, std::nullopt, {more}));
         ASSERT_FALSE(refused) << opening;
         EXPECT_EQ(refused.error().reason, "session_damaged") << opening;
     }
+}
+
+// Deleted, and brought back from a backup; the report is still there.
+TEST_F(DamageTest, AReportOfAnEarlierLifeDoesNotCount) {
+    CrashingFs fs;
+    {
+        const auto store = open(fs);
+        add(*store, kDamaged, 2);
+    }
+    fs.write_raw(kStoreDirectory + "/damaged/sess_damaged.json",
+                 "{\"file\":\"" + kLog + "\",\"offset\":1,\"reason\":\"a record is missing\"}\n");
+    ASSERT_TRUE(fs.remove(kStoreDirectory + "/index.ckpt"));
+    const auto store = open(fs);
+    EXPECT_TRUE(store->health().damaged.empty());
+    const auto state = store->load(kDamaged);
+    ASSERT_TRUE(state) << state.error().message;
+    EXPECT_EQ((*state)->last_seq, 3U);
 }
 
 }  // namespace

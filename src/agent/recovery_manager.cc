@@ -12,18 +12,14 @@ bool is_expiry(const RecordBody& record) {
     return std::holds_alternative<PendingExpired>(record);
 }
 
-void count(RecoveryAction action, bool expired, const SessionId& id, BootReport& report) {
-    switch (action) {
+void count(const RecoveryPlan& plan, const SessionId& id, BootReport& report) {
+    switch (plan.action) {
         case RecoveryAction::interrupted:
             ++report.interrupted;
             report.to_continue.push_back(id);
             break;
-        case RecoveryAction::redriven: report.to_drive.push_back(id); break;
-        case RecoveryAction::resumed:
-            // What ran in the process that died is settled, too, but did not expire.
-            if (expired) ++report.expired;
-            report.to_drive.push_back(id);
-            break;
+        case RecoveryAction::redriven:
+        case RecoveryAction::resumed: report.to_drive.push_back(id); break;
         case RecoveryAction::parked:
         case RecoveryAction::repaired:
         case RecoveryAction::none: ++report.waiting; break;
@@ -58,9 +54,11 @@ Result<void> RecoveryManager::recover_session(const SessionId& id, BootReport& r
                           ids.make<WaitId>(),
                           {ids.make<TokenId>(), hash_of_secret(unseen)}};
     RecoveryPlan plan = plan_recovery(**state, facts);
-    const bool expired = std::ranges::any_of(plan.records, is_expiry);
+    // What ran in the process that died is settled, too, and did not expire.
+    const bool expired =
+        plan.action == RecoveryAction::resumed && std::ranges::any_of(plan.records, is_expiry);
     if (plan.records.empty()) {
-        count(plan.action, expired, id, report);
+        count(plan, id, report);
         return {};
     }
     SessionState after = **state;
@@ -77,7 +75,8 @@ Result<void> RecoveryManager::recover_session(const SessionId& id, BootReport& r
     const Result<Committed> committed = store_.commit_and_wait(std::move(commit));
     if (!committed) return committed.error();
     if (then) then();
-    count(plan.action, expired, id, report);
+    count(plan, id, report);
+    if (expired) ++report.expired;
     return {};
 }
 

@@ -90,11 +90,11 @@ Result<std::string> find_call(client::Client& client, const std::string& name) {
         next.cursor = **page;
     }
     // Of those that are settled, the latest: the same again is no error.
-    const bool is_open = !found.empty();
-    for (const char* status : {"completed", "failed", "cancelled", "expired"}) {
-        if (is_open) break;
-        const auto page = calls_named(client, name, status, {1000, {}}, found);
-        if (!page) return page.error();
+    if (found.empty()) {
+        for (const char* status : {"completed", "failed", "cancelled", "expired"}) {
+            const auto page = calls_named(client, name, status, {1000, {}}, found);
+            if (!page) return page.error();
+        }
     }
     if (found.size() > 1) return ambiguous(name, found);
     if (found.size() == 1) return found.front();

@@ -81,7 +81,7 @@ Seq seq_of_resume(std::span<const Record> log, const TokenId& id) {
     return 0;
 }
 
-bool reads_only_asks_of(std::span<const Record> log, const RunId& run,
+bool reads_only_asks_of(std::span<const Record> log, const RunId& run, const RunId& asker,
                         std::span<const CallId> calls) {
     bool any = false;
     bool others = false;
@@ -89,7 +89,8 @@ bool reads_only_asks_of(std::span<const Record> log, const RunId& run,
     for (const Record& record : log) {
         if (const auto* message = std::get_if<MessageUser>(&record.body)) {
             const auto& asked = message->asked_by;
-            const bool counts = asked && std::ranges::find(calls, asked->call_id) != calls.end();
+            const bool counts = asked && asked->run_id == asker &&
+                                std::ranges::find(calls, asked->call_id) != calls.end();
             (counts ? any : others) = true;
         } else if (const auto* started = std::get_if<RunStarted>(&record.body)) {
             if (started->continues.empty()) {

@@ -25,9 +25,9 @@ std::optional<Token> find_past_token(std::span<const Record> log, const TokenId&
 Seq seq_of_settlement(std::span<const Record> log, const PendingId& id);
 Seq seq_of_resume(std::span<const Record> log, const TokenId& id);
 
-// Whether all that the run, or the one that it continues, was begun to read is what these calls
-// asked for.
-bool reads_only_asks_of(std::span<const Record> log, const RunId& run,
+// Whether all that the run, or the one that it continues, was begun to read is what these calls of
+// the asker, another session's run, asked for.
+bool reads_only_asks_of(std::span<const Record> log, const RunId& run, const RunId& asker,
                         std::span<const CallId> calls);
 
 }  // namespace rouse

@@ -10,9 +10,11 @@ namespace {
 const RunId kRun("run_1");
 const RunId kNext("run_2");
 
-MessageUser message(std::optional<std::string> call = {}) {
+const RunId kAsker("run_parent");
+
+MessageUser message(std::optional<std::string> call = {}, const RunId& asker = kAsker) {
     MessageUser message{MessageId("msg_1"), text_content("hello"), true, {}};
-    if (call) message.asked_by = AskedBy{RunId("run_parent"), CallId{*call}, {}, 1};
+    if (call) message.asked_by = AskedBy{asker, CallId{*call}, {}, 1};
     return message;
 }
 RunStarted started(const RunId& run, const RunId& continues = {}) {
@@ -31,7 +33,7 @@ TEST_P(AsksTest, AreAllThatTheRunReads) {
     for (const RecordBody& body : GetParam().log)
         log.push_back({log.size() + 1, {}, body});
     const std::vector<CallId> calls = {{"call_a"}, {"call_b"}};
-    EXPECT_EQ(reads_only_asks_of(log, kNext, calls), GetParam().want);
+    EXPECT_EQ(reads_only_asks_of(log, kNext, kAsker, calls), GetParam().want);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -40,6 +42,9 @@ INSTANTIATE_TEST_SUITE_P(
         AsksCase{"One", {message("call_a"), started(kNext)}, true},
         AsksCase{"Both", {message("call_a"), message("call_b"), started(kNext)}, true},
         AsksCase{"AnotherCallToo", {message("call_a"), message("call_c"), started(kNext)}, false},
+        AsksCase{"ACallOfThatNameByAnotherRun",
+                 {message("call_a"), message("call_b", RunId("run_other")), started(kNext)},
+                 false},
         AsksCase{"APersonToo", {message(), message("call_a"), started(kNext)}, false},
         AsksCase{"WhatTheRunBeforeReadDoesNotCount",
                  {message(), started(kRun), message("call_a"), started(kNext)},

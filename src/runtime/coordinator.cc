@@ -350,7 +350,7 @@ Task<Result<Reply>> Coordinator::cancel(SessionId id, CancelMode mode, Note note
         if (!change || !change->drive) return change;
         const Result<std::vector<Record>> log = read_records(*parts_.store, state.id);
         if (!log) return log.error();
-        left = {state.id, change->run, {}, {}};
+        left = {state.id, change->run};
         children = asked_by(state.id, with_those_it_continues(*log, change->run));
         for (const std::shared_ptr<const SessionState>& child : children)
             left.only.push_back(child->run->run_id);

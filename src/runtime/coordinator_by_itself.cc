@@ -115,7 +115,7 @@ Coordinator::Unwanted Coordinator::left_by(ChildrenLeft left) {
         const RunId& run = child.run->run_id;
         if (std::ranges::find(left.only, run) != left.only.end()) return true;
         const Result<std::vector<Record>> log = read_records(*parts_.store, child.id);
-        return log && reads_only_asks_of(*log, run, left.calls);
+        return log && reads_only_asks_of(*log, run, left.run_id, left.calls);
     };
 }
 

@@ -50,7 +50,7 @@ Task<Result<Reply>> Coordinator::remove_damaged(SessionId id) {
     runs.erase(RunId());
     Records records(1, SessionDeleted{id, {}});
     for (const RunId& run : runs)
-        records.push_back(to_record(ChildrenLeft{id, run, {}, {}}));
+        records.push_back(to_record(ChildrenLeft{id, run}));
     const Result<void> done =
         co_await parts_.system.append_all(std::move(records), Urgency::may_use_reserve);
     if (!done) co_return done.error();

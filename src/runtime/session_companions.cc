@@ -184,7 +184,7 @@ void SessionCompanions::note_given_up(Work& work) {
     children.parent = work.after.id;
     children.limit = 1;
     if (store_.list(children).empty()) return;
-    SystemLog::add(work.commit, to_record(ChildrenLeft{work.after.id, work.given_up, {}, {}}));
+    SystemLog::add(work.commit, to_record(ChildrenLeft{work.after.id, work.given_up}));
 }
 
 Result<void> SessionCompanions::settle_parent(Work& work) {

@@ -173,19 +173,21 @@ class FileStore::Opener {
         if (!read && !torn) {
             return table_.set_aside(id, {path, good_bytes, read.error().message}, {});
         }
-        return set_aside_again(id);
+        return set_aside_again(id, good_bytes);
     }
 
     // Records of it may be missing though its log is whole as far as it goes: an earlier process
-    // said so.
-    Result<void> set_aside_again(const SessionId& id) {
+    // said so. A log that ends elsewhere is another life's, made again after it was deleted.
+    Result<void> set_aside_again(const SessionId& id, std::uint64_t good_bytes) {
         const Result<std::string> report =
             env_.fs.read_file(layout_.damaged() + "/" + id.text() + ".json");
         if (!report && report.error().kind == ErrorKind::not_found) return {};
         if (!report) return report.error();
-        const Result<Damage> damage = from_json<Damage>(*report, "the report of damage");
-        return table_.set_aside(id, damage ? *damage : Damage{layout_.log(id), 0, "as reported"},
-                                {});
+        const std::string_view line = std::string_view(*report).substr(0, report->find('\n'));
+        const Result<Damage> damage = from_json<Damage>(line, "the report of damage");
+        if (damage && damage->offset != good_bytes) return {};
+        return table_.set_aside(
+            id, damage ? *damage : Damage{layout_.log(id), good_bytes, damage.error().message}, {});
     }
 
     Result<void> cut_torn_line(const SessionId& id, const std::string& path, std::uint64_t at,
