@@ -113,6 +113,11 @@ expect 2 "CALL=TEXT" rouse resume $s --result "done"
 expect 2 "nothing to say" rouse run ""
 expect 2 "for new sessions" rouse run hi --session $s --agent a
 expect 2 "not JSON" rouse pending approve pnd_1 --input '{'
+expect 2 "not JSON" rouse pending approve pnd_1 --input ''
+expect 2 "not a JSON object" rouse pending approve pnd_1 --input null
+expect 2 "not a JSON object" rouse pending approve pnd_1 --input '[]'
+expect 2 "must not be empty" rouse run "Deploy main" --session ''
+expect 2 "must not be empty" rouse run "Deploy main" --agent ''
 
 # ---- the document ---------------------------------------------------------------------------
 

@@ -162,6 +162,10 @@ PendingFilter some_calls(TwoStores& stores) {
     }
     for (std::size_t tasks = stores.below(3); tasks > 0; --tasks)
         filter.tasks.push_back(stores.one_of(kTexts));
+    if (stores.below(3) == 0) {
+        const std::vector<SessionSummary> some = stores.memory().list({});
+        if (!some.empty()) filter.from = some[stores.below(some.size())].id;
+    }
     filter.limit = 1 + stores.below(4);
     return filter;
 }

@@ -47,9 +47,20 @@ Result<void> DurableSession::refresh() {
     return kept_.empty() ? read_from(sent_ + 1) : reload();
 }
 
+// What comes before the latest turn does not change any more.
+std::size_t DurableSession::conversation_bytes() {
+    for (; weighed_entries_ < transcript_.turn_start(); ++weighed_entries_)
+        weighed_bytes_ += text_bytes(transcript_.entries()[weighed_entries_]);
+    std::size_t bytes = weighed_bytes_;
+    for (const TranscriptEntry& entry : turn())
+        bytes += text_bytes(entry);
+    return bytes;
+}
+
 Result<void> DurableSession::reload() {
     state_ = SessionState{};
     transcript_ = Transcript{};
+    weighed_entries_ = weighed_bytes_ = 0;
     lent_.push_back(std::exchange(history_, {}));
     history_entries_ = 0;
     history_compacted_.reset();

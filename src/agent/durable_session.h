@@ -43,6 +43,8 @@ class DurableSession final : public Session {
     bool is_on_disk() const { return !ahead_ || (ahead_->ended() && !ahead_->refused()); }
     // With what is not on disk yet.
     const SessionState& state() const { return state_; }
+    // About how much memory its conversation takes.
+    std::size_t conversation_bytes();
 
     const SessionId& id() const override { return id_; }
     Task<Result<std::span<const Message>>> history() override;
@@ -146,6 +148,8 @@ class DurableSession final : public Session {
 
     // The same log as a conversation. The history is made from the transcript as it grows.
     Transcript transcript_;
+    std::size_t weighed_entries_ = 0;
+    std::size_t weighed_bytes_ = 0;
     std::vector<Message> history_;
     std::vector<std::vector<Message>> lent_;  // that the turn in progress may still look at
     std::size_t history_entries_ = 0;

@@ -6,6 +6,7 @@
 #include "rouse/ask_user.h"
 #include "rouse/scripted_model.h"
 #include "tools/broadcast_tool.h"
+#include "tools/checked_tool.h"
 #include "tools/exec_tool.h"
 #include "tools/http_tool.h"
 #include "tools/waiting_tools.h"
@@ -173,6 +174,12 @@ struct Building {
                 made = external_tool(spec_of(tool), person ? WaitsFor::person : WaitsFor::external);
                 break;
             }
+        }
+        // What comes from outside is checked when it comes.
+        Result<SchemaCheck> check = SchemaCheck::compile(definition.result_schema);
+        const bool answers_itself = tool.kind != ToolConfig::Kind::external && !tool.async;
+        if (answers_itself && !definition.result_schema.absent() && check) {
+            made = checked_tool(std::move(made), *std::move(check));
         }
         if (tool.detach_after) made = parts.detached.wrap(std::move(made), *tool.detach_after);
         return add(std::move(made), std::move(definition));

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -105,6 +106,7 @@ int serve(Env env, const ConfigFlags& flags, bool insecure) {
     options.reload = [flags] { return load(flags); };
     options.on_listening = greet;
     options.config = *std::move(config);
+    std::signal(SIGPIPE, SIG_IGN);  // whoever reads what we print may go; we stay
     if (insecure) std::cerr << "anybody who reaches this port may do anything: no token is asked\n";
     const Result<void> ended = run_service({env.clock, env.random, env.fs, log}, options);
     if (ended) return cli::kDone;

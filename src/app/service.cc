@@ -86,8 +86,9 @@ std::vector<WebhookEndpoint> endpoints_of(const Config& config) {
     return endpoints;
 }
 
-HttpLimits http_limits(const LimitsConfig& config, Logger& log) {
+HttpLimits http_limits(const LimitsConfig& config, bool behind_proxy, Logger& log) {
     HttpLimits limits;
+    limits.behind_proxy = behind_proxy;
     limits.header_bytes = config.header_bytes;
     limits.header_fields = config.header_fields;
     limits.body_bytes = config.body_bytes;
@@ -147,12 +148,28 @@ class Service {
               [this](const SessionId& id) { return snapshot(id); },
               HubLimits{options_.config.limits.stream_events, options_.config.limits.stream_bytes}),
           auth_(env_.clock, auth_options(token), system_),
-          api_({env_, store_, registry_, system_, coordinator_, driver_, claims_, mailroom_,
-                mail_planner_, tasks_, notes_, hub_, metrics_, auth_, work_.get_executor(),
-                reading_.get_executor(), options_.version,
+          api_({env_,
+                store_,
+                registry_,
+                system_,
+                coordinator_,
+                driver_,
+                claims_,
+                mailroom_,
+                mail_planner_,
+                tasks_,
+                notes_,
+                hub_,
+                metrics_,
+                auth_,
+                net_.get_executor(),
+                work_.get_executor(),
+                reading_.get_executor(),
+                options_.version,
                 [this](const std::string& name) { return secret(name); },
                 [this] { asio::post(work_, [this] { outbox_.wake(); }); }}),
-          http_(net_.get_executor(), api_, env_.log, http_limits(options_.config.limits, env_.log)),
+          http_(net_.get_executor(), api_, env_.log,
+                http_limits(options_.config.limits, options_.config.server.behind_proxy, env_.log)),
           signals_(net_, SIGTERM, SIGINT, SIGHUP) {}
 
     Result<void> run() {
@@ -294,10 +311,13 @@ class Service {
             sweeper_.set(id, at);
         };
         effects.webhook_queued = [this] { outbox_.wake(); };
-        effects.call_waits = [this](const SessionId& id) { claims_.call_waits(id); };
+        effects.calls_wait = [this](const SessionId& id) { claims_.calls_wait(id); };
         effects.mail_queued = [this](const Letter& letter) { mailroom_.carry(letter); };
         effects.call_closed = [this](const PendingId& id) { detached_.stop(id); };
-        effects.call_ended = [this](const PendingId& id) { notes_.forget(id); };
+        effects.call_ended = [this](const PendingId& id) {
+            detached_.ended(id);
+            notes_.forget(id);
+        };
         effects.run_given_up = [this](const SessionId& id, const RunId& run) {
             driver_.tell(id, run);
             asio::co_spawn(work_, coordinator_.cancel_children(id, run),
@@ -360,12 +380,20 @@ class Service {
     static std::string needs_restart(const Config& began, const Config& now) {
         const bool certificate_alone =
             !began.server.tls_cert.empty() && !now.server.tls_cert.empty();
+        static const std::set<std::string> of_agents = {"agents",
+                                                        "tools",
+                                                        "limits.call_timeout",
+                                                        "limits.tool_time",
+                                                        "limits.turn_time",
+                                                        "limits.model_iterations",
+                                                        "limits.run_tokens",
+                                                        "limits.session_tokens"};
         std::string left;
         for (const std::string& key : changed_keys(began, now)) {
             const bool of_models = key.starts_with("anthropic.") || key.starts_with("openai.");
             const bool of_tls = key == "server.tls_cert" || key == "server.tls_key";
             if (of_models || (of_tls && certificate_alone)) continue;
-            if (key == "agents" || key == "tools" || key == "limits.call_timeout") continue;
+            if (of_agents.contains(key)) continue;
             left += (left.empty() ? "" : ", ") + key;
         }
         return left;

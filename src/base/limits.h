@@ -21,6 +21,7 @@ inline constexpr std::chrono::hours kTombstone{24 * 30};
 
 // The server.
 inline constexpr std::size_t kCachedSessions = 1000;  // with their conversations
+inline constexpr std::size_t kCachedConversations = std::size_t{64} << 20;  // all of them, in bytes
 inline constexpr std::size_t kConcurrentRuns = 64;
 inline constexpr std::size_t kChildDepth = 5;
 inline constexpr std::chrono::hours kAnswersKept{24};       // to requests with an Idempotency-Key

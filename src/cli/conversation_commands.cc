@@ -270,11 +270,12 @@ void add_run(CLI::App& program, ServerCommands& commands) {
         with(options, run_prompt), ServerCommands::Interrupts::reach_the_command);
     command.add_option("prompt", options->prompt, "what to say; - reads standard input")
         ->required();
-    command.add_option("--agent", options->agent, "who is asked; without, the default agent");
+    command.add_option("--agent", options->agent, "who is asked; without, the default agent")
+        ->check(not_empty());
     command.add_option("--model", options->model,
                        "anthropic:MODEL or openai:MODEL instead of the agent's; the key is the "
                        "server's");
-    command.add_option("--session", options->session, "go on in this session");
+    command.add_option("--session", options->session, "go on in this session")->check(not_empty());
     command.add_option("--title", options->title, "of a new session; without, from the prompt");
     command
         .add_option("--on-waiting", options->on_waiting,

@@ -20,7 +20,7 @@ struct Options {
     std::string call;
     std::string text;
     std::string title;
-    std::string input;
+    std::optional<std::string> input;
     std::string message;
 };
 
@@ -144,9 +144,13 @@ Result<int> decide(Context& context, const Options& options, const client::Decis
 Result<int> approve(Context& context, const Options& options) {
     client::Decision decision;
     decision.approve = true;
-    if (!options.input.empty()) {
-        Result<RawJson> input = RawJson::parse(options.input);
+    if (options.input) {
+        Result<RawJson> input = RawJson::parse(*options.input);
         if (!input) return usage("--input is not JSON: " + input.error().message);
+        std::vector<JsonMember> members;
+        if (!split_object(input->text(), members)) {
+            return usage("--input is not a JSON object, which a tool's input is");
+        }
         decision.input = *std::move(input);
     }
     return decide(context, options, decision);

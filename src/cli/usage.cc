@@ -122,6 +122,12 @@ void wrap_help(CLI::App& program) {
     program.formatter(std::make_shared<WrappedHelp>());
 }
 
+CLI::Validator not_empty() {
+    return CLI::Validator(
+        [](std::string& given) { return std::string(given.empty() ? "must not be empty" : ""); },
+        "");
+}
+
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
     const auto check = [least, most](const std::string& text) {
         std::uint64_t value = 0;

@@ -12,6 +12,7 @@ namespace rouse::cli {
 // Seqs and counts are whole in JSON up to here.
 inline constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 53U;
 
+CLI::Validator not_empty();
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = kMostCounted);
 CLI::Validator one_of(const std::vector<std::string>& names);
 

@@ -137,6 +137,9 @@ void check_async(const ToolConfig& tool, const std::string& path, Checker& check
     if (tool.async && tool.detach_after) {
         checker.mistake(path + ".detach_after", "is for tools that are not async");
     }
+    if (tool.async && tool.method != ToolConfig::Method::post) {
+        checker.mistake(path + ".method", "is always POST for async tools");
+    }
     if (tool.async) return;
     if (tool.start_timeout != ToolConfig{}.start_timeout) {
         checker.mistake(path + ".start_timeout", "is for async tools: set async = true");

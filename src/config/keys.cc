@@ -53,7 +53,8 @@ const SectionTable<ServerConfig>& table_of() {
                                      "Names under which requests may come, besides loopback and "
                                      "`listen`."),
              key<FlagForm>("behind_proxy", &S::behind_proxy,
-                           "A proxy in front does TLS; its forwarded headers are believed."),
+                           "A proxy in front does TLS, and adds its client to "
+                           "X-Forwarded-For."),
              key<PathForm>("tls_cert", &S::tls_cert,
                            "Certificate chain, PEM. Read again at SIGHUP."),
              key<PathForm>("tls_key", &S::tls_key, "Its private key, PEM."),
@@ -126,13 +127,13 @@ const SectionTable<LimitsConfig>& table_of() {
             key<DurationForm>("request_time", &S::request_time, "For a client to send all of it."),
             key<DurationForm>("idle_time", &S::idle_time, "Between two requests of a connection."),
             key<CountForm>("connections", &S::connections, "Of all clients together."),
-            key<CountForm>("connections_per_address", &S::connections_per_address,
-                           "Of one address, before it has shown a valid token."),
+            key<CountForm>(
+                "connections_per_address", &S::connections_per_address,
+                "Of one address, before it has shown a valid token; not `behind_proxy`."),
             key<CountForm>("failed_logins_per_minute", &S::failed_logins_per_minute,
-                           "Of one address; beyond them one a second."),
+                           "Wrong tokens of one address; the right one is never refused."),
             key<CountForm>("refused_results_per_minute", &S::refused_results_per_minute,
-                           "Results without a token that were refused, of one address and for one "
-                           "pending call."),
+                           "Results without a token that were refused, of one address."),
             key<CountForm>("stream_events", &S::stream_events,
                            "Events that wait for a slow reader before it is sent away."),
             key<BytesForm>("stream_bytes", &S::stream_bytes, "The same in bytes."),
@@ -262,8 +263,9 @@ const SectionTable<ToolConfig>& table_of() {
             key<ChoiceForm<S::Kind>>("kind", &S::kind, "Who does the work.").required(),
             key<TextForm>("description", &S::description, "What it does, for the model."),
             key<SchemaForm>("parameters", &S::parameters, "What it takes; without it, any object."),
-            key<SchemaForm>("result_schema", &S::result_schema,
-                            "What a result must look like; without it, anything."),
+            key<SchemaForm>(
+                "result_schema", &S::result_schema,
+                "What a result must look like, whoever gives it; without it, anything."),
             key<MaybeDurationForm>("timeout", &S::timeout,
                                    "How long a call may take, from its start to its result.")
                 .by_default("`limits.call_timeout` where the result comes from outside or after "
@@ -311,7 +313,9 @@ const SectionTable<ToolConfig>& table_of() {
                 .only(kExec),
             key<PathForm>("cwd", &S::cwd, "Its working directory; without it, the server's.")
                 .only(kExec),
-            key<BytesForm>("output_bytes", &S::output_bytes, "Of its output that are kept.")
+            key<BytesForm>(
+                "output_bytes", &S::output_bytes,
+                "Of its output; more is an error. The rest of its standard error is dropped.")
                 .only(kExec),
             key<ChoiceForm<S::WaitsFor>>("waits_for", &S::waits_for,
                                          "Who answers: a worker or system, or a person.")

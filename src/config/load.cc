@@ -247,6 +247,12 @@ void read_flags(Config& config, const ConfigSources& sources, const Reading& rea
 
 void find_data_directory(StoreConfig& store, const Reading& reading) {
     if (!store.path.empty()) return;
+    if (const auto given = reading.origins.find("store.path"); given != reading.origins.end()) {
+        const bool is_known = std::ranges::find(reading.mistakes, "store.path",
+                                                &ConfigMistake::key) != reading.mistakes.end();
+        if (!is_known) reading.at("store.path").mistake(given->second, "must not be empty");
+        return;
+    }
     const auto value_of = [&](const char* name) {
         const auto variable = reading.environment.find(name);
         return variable == reading.environment.end() ? std::string() : variable->second;
@@ -256,7 +262,7 @@ void find_data_directory(StoreConfig& store, const Reading& reading) {
         store.path = data + "/rouse";
     } else if (const std::string home = value_of("HOME"); !home.empty()) {
         store.path = home + "/.local/share/rouse";
-    } else if (!reading.origins.contains("store.path")) {
+    } else {
         reading.at("store.path")
             .mistake({"environment"},
                      "is missing: without HOME and XDG_DATA_HOME there is no default");

@@ -350,6 +350,14 @@ INSTANTIATE_TEST_SUITE_P(
         MistakeCase{"BuiltInName", "[[tools]]\nname = \"wait_until\"\nkind = \"external\"\n",
                     "rouse.toml:2:8: error: tools[0].name: \"wait_until\" is the name of a "
                     "built-in tool\n"},
+        MistakeCase{"AsyncWithoutBody", kHttp + "async = true\nmethod = \"GET\"\n",
+                    "rouse.toml:6:10: error: tools[0].method: is always POST for async tools\n"},
+        MistakeCase{"EmptyPath", "[store]\npath = \"\"\n",
+                    "rouse.toml:2:8: error: store.path: must not be empty\n"},
+        MistakeCase{"EmptyPathInTheEnvironment",
+                    "",
+                    "ROUSE_STORE_PATH: error: store.path: must not be empty\n",
+                    {{"ROUSE_STORE_PATH", ""}}},
         MistakeCase{"AsyncKeys",
                     kHttp + "start_timeout = \"1s\"\ncallback_secret_env = \"SECRET\"\n",
                     "rouse.toml:5:17: error: tools[0].start_timeout: is for async tools: set async "

@@ -114,8 +114,12 @@ on_unknown = "error"
 async = true
 start_timeout = "24s"
 url = "https://x.example/start?a=b"
-method = "PUT"
 headers = { Authorization = "env:SECRET", "X-Team" = "blue \"1\"" }
+[[tools]]
+name = "put"
+kind = "http"
+url = "https://x.example/put"
+method = "PUT"
 [[tools]]
 name = "run"
 kind = "exec"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <ranges>
+#include <span>
 
 namespace rouse {
 namespace {
@@ -21,7 +21,28 @@ std::vector<ToolPart> parts_of(const Content& content) {
     return parts;
 }
 
+std::size_t text_bytes(const Block& block) {
+    if (const auto* text = block.get_if<TextBlock>()) return text->text.size();
+    if (const auto* use = block.get_if<ToolUseBlock>()) return use->input.text().size();
+    if (const auto* result = block.get_if<ToolResultBlock>()) return result->content.text().size();
+    if (const auto* image = block.get_if<ImageBlock>()) return image->source.text().size();
+    return block.get_if<UnknownBlock>()->object.text().size();
+}
+
 }  // namespace
+
+std::size_t text_bytes(const TranscriptEntry& entry) {
+    std::size_t bytes = sizeof(TranscriptEntry);
+    for (const Block& block : entry.content)
+        bytes += sizeof(Block) + text_bytes(block);
+    for (const ToolPart& part : entry.parts) {
+        bytes += sizeof(ToolPart);
+        if (part.result) {
+            bytes += part.result->content.text().size() + part.result->metadata.text().size();
+        }
+    }
+    return bytes;
+}
 
 Message results_message(const std::vector<ToolPart>& parts, const ToolResult& open_result) {
     Message message;
@@ -118,7 +139,9 @@ void Transcript::fold(const RecordView& record) {
     } else if (const auto* fork = std::get_if<SessionForked>(&record.body)) {
         copied_left_ = fork->copied + 1;
     }
-    if (copied_left_ > 0 && --copied_left_ == 0) turn_start_ = entries_.size();
+    if (copied_left_ == 0) return;
+    --copied_left_;
+    if (copied_left_ == 0) turn_start_ = entries_.size();
 }
 
 void append_context(std::vector<Message>& messages, const TranscriptEntry& entry,
@@ -132,7 +155,8 @@ std::vector<Message> build_context(const Transcript& transcript, const ToolResul
     std::vector<Message> messages;
     const std::optional<SessionCompacted>& compacted = transcript.compacted();
     if (compacted) messages.push_back({Role::user, text_content(compacted->summary), {}});
-    for (const TranscriptEntry& entry : std::views::take(transcript.entries(), first_entries)) {
+    const std::span<const TranscriptEntry> all = transcript.entries();
+    for (const TranscriptEntry& entry : all.first(std::min(first_entries, all.size()))) {
         if (compacted && entry.seq <= compacted->upto_seq) continue;
         append_context(messages, entry, open_result);
     }

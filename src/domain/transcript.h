@@ -36,6 +36,9 @@ struct TranscriptEntry {
     friend bool operator==(const TranscriptEntry&, const TranscriptEntry&) = default;
 };
 
+// About how much memory it takes: its texts.
+std::size_t text_bytes(const TranscriptEntry& entry);
+
 class Transcript {
  public:
     void fold(const RecordView& record);

@@ -19,6 +19,8 @@ namespace {
 namespace asio = boost::asio;
 using asio::posix::descriptor_base;
 
+constexpr int kPiecesAtOnce = 256;  // more than a pipe holds; then others have their turn
+
 // One program from its start to its end, on a strand of its own.
 class Running final : public Operation<ProcessResult>,
                       public std::enable_shared_from_this<Running> {
@@ -98,18 +100,20 @@ class Running final : public Operation<ProcessResult>,
     // Takes what is there. False: no more will come, or no more is wanted.
     bool read(Stream& stream) {
         char piece[16384];
-        for (;;) {
+        for (int pieces = 0; pieces < kPiecesAtOnce; ++pieces) {
             const ssize_t count = ::read(stream.pipe.native_handle(), piece, sizeof piece);
             if (count < 0 && errno == EINTR) continue;
             if (count < 0) return errno == EAGAIN;
             if (count == 0) return false;
             const std::size_t room = request_.output_bytes - stream.text.size();
             stream.text.append(piece, std::min(room, static_cast<std::size_t>(count)));
-            if (static_cast<std::size_t>(count) <= room) continue;
+            // Somebody who talks much there may still be doing what was asked.
+            if (static_cast<std::size_t>(count) <= room || &stream == &errors_) continue;
             result_.truncated = true;
             kill_group();
             return false;
         }
+        return true;
     }
 
     // Whoever escaped from the group may hold the pipes open: what is in them now is all.

@@ -229,16 +229,26 @@ TEST_F(ProcessTest, OutputMayBeAsLongAsTheLimitAndNoLonger) {
         EXPECT_EQ(exact->output.size() + exact->errors.size(), 70'000U);
         EXPECT_FALSE(exact->truncated);
         EXPECT_EQ(exact->signal, 0);
-
-        request = shell(holding("yes" + stream));
-        request.output_bytes = 70'000;
-        const Result<ProcessResult> endless = run(request);
-        ASSERT_TRUE(endless) << endless.error().message;
-        EXPECT_EQ(endless->output.size() + endless->errors.size(), 70'000U);
-        EXPECT_TRUE(endless->truncated);
-        EXPECT_FALSE(endless->timed_out);
-        EXPECT_TRUE(all_are_dead());
     }
+    ProcessRequest request = shell(holding("yes"));
+    request.output_bytes = 70'000;
+    const Result<ProcessResult> endless = run(request);
+    ASSERT_TRUE(endless) << endless.error().message;
+    EXPECT_EQ(endless->output.size(), 70'000U);
+    EXPECT_TRUE(endless->truncated);
+    EXPECT_FALSE(endless->timed_out);
+    EXPECT_TRUE(all_are_dead());
+}
+
+TEST_F(ProcessTest, WhoeverTalksMuchOnStandardErrorComesToAnEnd) {
+    ProcessRequest request = shell("head -c 9000000 /dev/zero >&2; echo done");
+    request.output_bytes = 70'000;
+    const Result<ProcessResult> chatty = run(request);
+    ASSERT_TRUE(chatty) << chatty.error().message;
+    EXPECT_EQ(chatty->output, "done\n");
+    EXPECT_EQ(chatty->errors.size(), 70'000U);
+    EXPECT_FALSE(chatty->truncated);
+    EXPECT_EQ(chatty->exit_code, 0);
 }
 
 TEST_F(ProcessTest, TheTimeLimitEndsTheWholeGroup) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/coordinator.h"
+#include "runtime/searched_calls.h"
 
 namespace rouse {
 
@@ -39,25 +40,33 @@ class ClaimDesk final {
     // Nobody waits any longer.
     void close();
 
-    // A call of that session may wait for somebody now.
-    void call_waits(const SessionId& session);
+    // Calls of that session may wait for somebody now.
+    void calls_wait(const SessionId& session);
 
  private:
     // A worker that looks for calls. What comes up meanwhile it is told, so that it looks through
     // all that waits once, and at what is new after that.
     struct Worker {
-        Worker(const boost::asio::any_io_executor& loop, Milliseconds patience)
-            : called(loop, patience), until(called.expiry()) {}
+        Worker(const boost::asio::any_io_executor& loop, ClaimRequest asked)
+            : request(std::move(asked)), called(loop, request.wait), until(called.expiry()) {}
+        ClaimRequest request;
+        PendingFilter wants = {};
         boost::asio::steady_timer called;
         boost::asio::steady_timer::time_point until;
-        std::vector<SessionId> news;
-        std::vector<PendingId> claimed;
+        std::vector<SessionId> news = {};
+        std::vector<PendingId> claimed = {};
     };
     class AtTheDesk;
 
+    // Whose calls a worker takes depends on it.
+    void follow_catalogue();
     PendingFilter filter_of(const ClaimRequest& request) const;
-    // Until the worker has as many as it wants; the error of a store that takes nothing.
-    Task<Result<void>> take(const ClaimRequest& request, PendingFilter filter, Worker& worker);
+    bool wants_any(const Worker& worker, const std::vector<OpenPending>& calls) const;
+    // All that waits, as far as nobody has looked it through in vain.
+    Task<Result<void>> look_around(Worker& worker);
+    // What was found and what comes behind it, until the worker has as many as it wants; the error
+    // of a store that takes nothing.
+    Task<Result<void>> take(PendingFilter filter, std::vector<OpenPending> found, Worker& worker);
 
     std::shared_ptr<Store> store_;
     Coordinator& coordinator_;
@@ -66,6 +75,8 @@ class ClaimDesk final {
     // Shared with those who are there: some may leave after the desk is gone.
     using Workers = std::vector<Worker*>;
     std::shared_ptr<Workers> workers_ = std::make_shared<Workers>();
+    std::shared_ptr<const Catalogue> catalogue_;
+    SearchedCalls searched_;  // with this catalogue
     bool closed_ = false;
 };
 

@@ -73,9 +73,12 @@ Task<void> Coordinator::sweep(SessionId id) {
 }
 
 Task<void> Coordinator::cancel_children(SessionId parent, RunId run) {
+    const Children children = children_of(parent);
+    if (children.empty()) co_return;  // most have none, and their logs are not read
     const Result<std::vector<Record>> log = read_records(*parts_.store, parent);
     const Runs runs = log ? with_those_it_continues(*log, run) : Runs{run};  // else it was deleted
-    for (const std::shared_ptr<const SessionState>& child : asked_by(parent, runs)) {
+    for (const std::shared_ptr<const SessionState>& child : children) {
+        if (!runs.contains(child->run->parent_run)) continue;
         Unwanted unwanted = asked_by_any(runs);
         co_await cancel_unwanted(child->id, std::move(unwanted));
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/result_check.h"
 #include "domain/fold.h"
 #include "domain/history.h"
 #include "runtime/answers.h"
@@ -41,13 +42,11 @@ Error Coordinator::refuse_past(const PendingId& id, Error refusal) {
 Result<void> Coordinator::check_result(const PendingCall& call,
                                        const Settlement& settlement) const {
     const auto* result = std::get_if<ToolResult>(&settlement);
-    if (result == nullptr || result->is_error) return {};
+    if (result == nullptr) return {};
     const std::shared_ptr<const Catalogue> catalogue = parts_.registry.catalogue();
     const ToolDefinition* tool = catalogue->find_tool(call.tool);
     if (tool == nullptr || !tool->result_check) return {};
-    Result<RawJson> content = content_as_json(*result);
-    const Result<void> fits =
-        content ? tool->result_check->check(*content) : Result<void>(content.error());
+    const Result<void> fits = check_fits(*tool->result_check, *result);
     if (fits) return {};
     return Error(ErrorKind::invalid, "result_validation_failed",
                  "the result does not fit the tool's result_schema; the call still waits: " +

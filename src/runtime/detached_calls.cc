@@ -28,10 +28,11 @@ struct DetachedCalls::Job {
     asio::steady_timer ended;  // cancelled when the tool has answered
     std::exception_ptr thrown;
     std::optional<ToolOutcome> outcome;
-    bool detached = false;
+    bool turn_waits = true;
     bool stopped = false;
 
     bool is_done() const { return outcome || thrown; }
+    bool has_result() const { return thrown || (outcome && outcome->result); }
     void stop() {
         stopped = true;
         ended.cancel();
@@ -87,10 +88,7 @@ Task<ToolOutcome> DetachedCalls::run(std::shared_ptr<Tool> inner, ToolCall call,
         job->thrown = std::move(thrown);
         if (!job->thrown) job->outcome = std::move(outcome);
         job->ended.cancel();
-        if (job->detached) {
-            asio::co_spawn(loop_, settle(job),
-                           [this, job](const std::exception_ptr&) { remove(*job); });
-        }
+        if (!job->turn_waits) bring_in(job, settle(job));
     };
     asio::co_spawn(loop_, inner->call(std::move(call)),
                    asio::bind_cancellation_slot(job->cancel.slot(), std::move(finished)));
@@ -102,17 +100,35 @@ Task<ToolOutcome> DetachedCalls::run(std::shared_ptr<Tool> inner, ToolCall call,
         remove(*job);
         throw boost::system::system_error(asio::error::operation_aborted);
     }
+    job->turn_waits = false;
     if (job->is_done()) {
-        remove(*job);
+        // The turn writes that down, unless the store takes nothing any more.
+        if (job->has_result()) {
+            bring_in(job, settle_if_left(job));
+        } else {
+            remove(*job);
+        }
         if (job->thrown) std::rethrow_exception(job->thrown);
         co_return *job->outcome;
     }
-    job->detached = true;
     ToolOutcome outcome;
     outcome.suspend.emplace();
     outcome.suspend->prompt = "Still running";
     outcome.suspend->timeout = inner->spec().timeout;
     co_return outcome;
+}
+
+void DetachedCalls::bring_in(const std::shared_ptr<Job>& job, Task<void> settling) {
+    asio::co_spawn(loop_, std::move(settling),
+                   [this, job](const std::exception_ptr&) { remove(*job); });
+}
+
+Task<void> DetachedCalls::settle_if_left(std::shared_ptr<Job> job) {
+    if (!job->stopped) {
+        job->ended.expires_after(kSettleAgain);
+        (void)co_await job->ended.async_wait(asio::as_tuple(asio::use_awaitable));
+    }
+    co_await settle(job);
 }
 
 Task<void> DetachedCalls::settle(std::shared_ptr<Job> job) {
@@ -142,7 +158,12 @@ void DetachedCalls::remove(const Job& job) {
 
 void DetachedCalls::stop(const PendingId& id) {
     const auto found = jobs_.find(id);
-    if (found != jobs_.end() && found->second->detached) found->second->stop();
+    if (found != jobs_.end() && !found->second->turn_waits) found->second->stop();
+}
+
+void DetachedCalls::ended(const PendingId& id) {
+    const auto found = jobs_.find(id);
+    if (found != jobs_.end() && found->second->is_done()) found->second->stop();
 }
 
 Task<void> DetachedCalls::shut_down(Milliseconds grace) {

@@ -29,6 +29,8 @@ class DetachedCalls final {
 
     // Somebody else settled or cancelled the call: whatever runs for it stops.
     void stop(const PendingId& id);
+    // The call's end is in its log.
+    void ended(const PendingId& id);
     // Gives those that run `grace` to come to an end, then stops them.
     Task<void> shut_down(Milliseconds grace);
 
@@ -38,6 +40,9 @@ class DetachedCalls final {
 
     Task<ToolOutcome> run(std::shared_ptr<Tool> inner, ToolCall call, Milliseconds after);
     Task<void> settle(std::shared_ptr<Job> job);
+    // Of what answered in its turn, if the turn could not write that down.
+    Task<void> settle_if_left(std::shared_ptr<Job> job);
+    void bring_in(const std::shared_ptr<Job>& job, Task<void> settling);
     void remove(const Job& job);
 
     Logger& log_;

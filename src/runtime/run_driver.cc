@@ -26,39 +26,58 @@ std::shared_ptr<DurableSession> SessionCache::find(const SessionId& id) {
     const auto found = index_.find(id);
     if (found == index_.end()) return nullptr;
     order_.splice(order_.begin(), order_, found->second);
-    return order_.front();
+    return order_.front().session;
 }
 
 void SessionCache::put(std::shared_ptr<DurableSession> session) {
     const SessionId id = session->id();
-    erase(id);
-    order_.push_front(std::move(session));
+    if (const auto found = index_.find(id); found != index_.end()) {
+        order_.splice(order_.begin(), order_, found->second);
+        order_.front().session = std::move(session);
+        return;
+    }
+    order_.push_front({std::move(session)});
     index_[id] = order_.begin();
-    if (order_.size() <= limit_) return;
-    index_.erase(order_.back()->id());
-    order_.pop_back();
+    if (order_.size() > most_) drop(std::prev(order_.end()));
 }
 
 void SessionCache::erase(const SessionId& id) {
     const auto found = index_.find(id);
-    if (found == index_.end()) return;
-    order_.erase(found->second);
-    index_.erase(found);
+    if (found != index_.end()) drop(found->second);
+}
+
+SessionCache::Order::iterator SessionCache::drop(Order::iterator entry) {
+    bytes_ -= entry->bytes;
+    index_.erase(entry->session->id());
+    return order_.erase(entry);
 }
 
 void SessionCache::erase_unused() {
-    std::erase_if(index_, [&](const auto& entry) {
-        if (entry.second->use_count() > 1) return false;
-        order_.erase(entry.second);
-        return true;
-    });
+    for (auto entry = order_.begin(); entry != order_.end();)
+        entry = entry->session.use_count() > 1 ? std::next(entry) : drop(entry);
+}
+
+void SessionCache::weigh(const SessionId& id) {
+    const auto found = index_.find(id);
+    if (found == index_.end()) return;
+    Entry& weighed = *found->second;
+    const std::size_t before = std::exchange(weighed.bytes, weighed.session->conversation_bytes());
+    bytes_ += weighed.bytes - before;
+    // What is about to be driven may know what the store does not know yet.
+    const auto may_go = [](const Entry& entry) {
+        return entry.session.use_count() == 1 && entry.session->is_on_disk();
+    };
+    for (auto entry = order_.end(); bytes_ > most_bytes_ && std::prev(entry) != order_.begin();) {
+        --entry;
+        if (may_go(*entry)) entry = drop(entry);
+    }
 }
 
 // ---- the driver -----------------------------------------------------------------------------
 
 RunDriver::RunDriver(Parts parts)
     : parts_(std::move(parts)),
-      cache_(limits::kCachedSessions),
+      cache_(limits::kCachedSessions, limits::kCachedConversations),
       look_again_(parts_.loop),
       all_done_(parts_.loop) {
     all_done_.expires_at(asio::steady_timer::time_point::max());
@@ -189,6 +208,7 @@ Task<void> RunDriver::work_on(SessionId session) {
         more = co_await go_on(session, handle);
         more = more || handle->again;
     }
+    cache_.weigh(session);
     handles_.erase(session);
 }
 

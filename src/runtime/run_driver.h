@@ -29,15 +29,26 @@ namespace rouse {
 // The sessions that were worked on last, with their conversations.
 class SessionCache {
  public:
-    explicit SessionCache(std::size_t limit) : limit_(limit) {}
+    SessionCache(std::size_t most, std::size_t most_bytes) : most_(most), most_bytes_(most_bytes) {}
     std::shared_ptr<DurableSession> find(const SessionId& id);
     void put(std::shared_ptr<DurableSession> session);
     void erase(const SessionId& id);
     void erase_unused();  // all that nobody works on
+    // It has come to rest. Makes room for what it has grown by.
+    void weigh(const SessionId& id);
+    std::size_t size() const { return order_.size(); }
 
  private:
-    using Order = std::list<std::shared_ptr<DurableSession>>;
-    std::size_t limit_;
+    struct Entry {
+        std::shared_ptr<DurableSession> session;
+        std::size_t bytes = 0;
+    };
+    using Order = std::list<Entry>;
+    Order::iterator drop(Order::iterator entry);
+
+    std::size_t most_;
+    std::size_t most_bytes_;
+    std::size_t bytes_ = 0;
     Order order_;  // the latest first
     std::unordered_map<SessionId, Order::iterator> index_;
 };

@@ -366,7 +366,9 @@ Companions::Then SessionCompanions::finish(Work& work) {
     followed.session = work.after.id;
     followed.due_changes = changes_due(work.records);
     if (followed.due_changes) followed.due = due_of(summarize(work.after));
-    followed.waits = work.after.is_parked();
+    followed.waits_outside = std::ranges::any_of(work.after.pending, [](const PendingCall& call) {
+        return call.status == PendingStatus::waiting && call.waits_for == WaitsFor::external;
+    });
     followed.webhook = work.webhook;
     followed.given_up = work.given_up;
     if (work.begins_wait) followed.begins_wait = work.last_before();
@@ -398,7 +400,7 @@ void SessionCompanions::follow(const Followed& followed) {
     system_.fold(followed.system);
     if (followed.begins_wait) waits_.durable(followed.session, *followed.begins_wait);
     if (followed.due_changes && effects_.due) effects_.due(followed.session, followed.due);
-    if (followed.waits && effects_.call_waits) effects_.call_waits(followed.session);
+    if (followed.waits_outside && effects_.calls_wait) effects_.calls_wait(followed.session);
     if (followed.webhook && effects_.webhook_queued) effects_.webhook_queued();
     for (const PendingId& id : followed.closed) {
         if (effects_.call_closed) effects_.call_closed(id);

@@ -31,7 +31,7 @@ struct CommitEffects {
     std::function<void(const SessionId&)> drive;
     std::function<void(const SessionId&, std::optional<Timestamp>)> due;
     std::function<void()> webhook_queued;
-    std::function<void(const SessionId&)> call_waits;   // somebody may claim it
+    std::function<void(const SessionId&)> calls_wait;   // somebody may claim them
     std::function<void(const PendingId&)> call_closed;  // nobody wants its result any more
     std::function<void(const PendingId&)> call_ended;   // in whatever way
     // The children that it asked have nobody to answer.
@@ -90,7 +90,7 @@ class SessionCompanions final : public Companions {
         SessionId session;
         std::optional<Timestamp> due;
         bool due_changes = false;
-        bool waits = false;
+        bool waits_outside = false;
         bool webhook = false;
         RunId given_up;
         std::vector<PendingId> closed;

@@ -12,6 +12,8 @@
 namespace rouse {
 namespace {
 
+using namespace testing;
+
 // Sessions that run, and what they come to wait for.
 class WaitGraphTest : public ::testing::Test {
  protected:

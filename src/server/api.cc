@@ -36,6 +36,12 @@ std::optional<std::vector<std::string>> match(std::string_view pattern, std::str
 
 constexpr std::string_view kSessionPath = "/v1/sessions/";
 
+// Whose keys these are. Those who come without a token are strangers to one another: each has the
+// call that it speaks of.
+std::string key_owner(const Request& request) {
+    return request.principal.scope ? request.principal.id : pending_id_of(request.body);
+}
+
 RunReport without_token(RunReport report) {
     if (report.suspension) report.suspension->resume_token.clear();
     return report;
@@ -174,17 +180,23 @@ std::optional<Problem> Api::check_content_type(const Route& route, const Request
     return invalid_request("send the body as application/json");
 }
 
-Task<Response> Api::remember(Request& request, Response response) {
-    if (!request.note) co_return response;
+Records Api::note_of(const Request& request, int status, std::string answer, std::string location) {
+    if (!request.note) return {};
     RequestAnswered answered;
     answered.key = request.note->key;
     answered.body_digest = request.note->body_digest;
-    answered.status = response.status;
-    answered.answer = RawJson::trusted(response.body);
-    RecordBody record = to_record(answered);
-    Task<Result<void>> appended = parts_.system.append(std::move(record));
-    const Result<void> kept = co_await on_work(std::move(appended));
-    if (!kept) co_return fail(request, kept.error());
+    answered.status = status;
+    answered.location = std::move(location);
+    answered.answer = RawJson::trusted(std::move(answer));
+    return {to_record(answered)};
+}
+
+Task<Response> Api::remember(Request& request, Response response, std::string kept) {
+    Records note = note_of(request, response.status, std::move(kept));
+    if (note.empty()) co_return response;
+    Task<Result<void>> appended = parts_.system.append_all(std::move(note));
+    const Result<void> there = co_await on_work(std::move(appended));
+    if (!there) co_return fail(request, there.error());
     co_return response;
 }
 
@@ -194,7 +206,7 @@ Api::FirstAnswer Api::find_answer(const Route& route, Request& request) {
     if (key.size() > 255)
         return {{}, invalid_request("an Idempotency-Key has up to 255 characters")};
     RequestNote note;
-    note.key = sha256_hex(request.principal.id + "\n" + std::string(route.pattern) + "\n" +
+    note.key = sha256_hex(key_owner(request) + "\n" + std::string(route.pattern) + "\n" +
                           request.path + "\n" + std::string(key));
     note.body_digest = sha256_hex(request.body);
     if (under_way_->keys.contains(note.key)) {
@@ -307,9 +319,14 @@ Task<Response> Api::call(const Route& route, Request& request) {
     if (route.access != Access::or_pending_id) {
         for (const std::string& name : request.path_parameters) {
             const Result<SessionId> session = parse_session_id(name);
-            Task<void> read =
+            Task<bool> read =
                 session ? bring_in(*session) : bring_in_call(request, PendingId(name));
-            co_await std::move(read);
+            const bool was_away = co_await std::move(read);
+            if (!was_away || route.access == Access::open) continue;
+            // The token may have been revoked.
+            if (std::optional<Problem> problem = parts_.auth.identify(request)) {
+                co_return fail(request, *std::move(problem));
+            }
         }
     }
     Task<Response> handled = (this->*route.handler)(request);
@@ -396,23 +413,25 @@ Result<std::shared_ptr<const SessionState>> Api::find_session(const Request& req
 
 // Ahead of those who ask for the state of a session: of one that is long and not in memory, the log
 // is read aside.
-Task<void> Api::bring_in(SessionId session) {
-    if (!parts_.store->loads_slowly(session)) co_return;
+Task<bool> Api::bring_in(SessionId session) {
+    if (!parts_.store->loads_slowly(session)) co_return false;
     const auto read = [this, &session] { (void)parts_.store->load(session); };
     (void)co_await aside(session, read);
+    co_return true;
 }
 
-Task<void> Api::bring_in_call(Request& request, PendingId id) {
+Task<bool> Api::bring_in_call(Request& request, PendingId id) {
     const Result<SessionId> session = session_of(id);
-    if (!session) co_return;
-    Task<void> state_read = bring_in(*session);
-    co_await std::move(state_read);
-    if (parts_.store->log_bytes(*session) < limits::kLongLog) co_return;
+    if (!session) co_return false;
+    Task<bool> state_read = bring_in(*session);
+    const bool was_away = co_await std::move(state_read);
+    if (parts_.store->log_bytes(*session) < limits::kLongLog) co_return was_away;
     const auto state = parts_.store->load(*session);
-    if (!state || (*state)->find_pending(id) != nullptr) co_return;
+    if (!state || (*state)->find_pending(id) != nullptr) co_return was_away;
     const auto read = [this, &id] { return find_past_call(id); };
     Result<std::optional<PendingCall>> found = co_await aside(*session, read);
     if (found) request.past_call = Request::PastCall{id, *std::move(found)};
+    co_return true;
 }
 
 std::pair<SessionState, Transcript> Api::readable_part(const SessionId& id) const {

@@ -23,6 +23,7 @@
 #include "runtime/mailroom.h"
 #include "runtime/run_outcome.h"
 #include "runtime/task_board.h"
+#include "server/answer_line.h"
 #include "server/auth.h"
 #include "server/event_hub.h"
 #include "server/http.h"
@@ -49,6 +50,7 @@ struct ApiParts {
     EventHub& hub;
     Metrics& metrics;
     Auth& auth;
+    boost::asio::any_io_executor sockets;  // the loop of this API
     boost::asio::any_io_executor work;     // the loop that everything but this API runs on
     boost::asio::any_io_executor reading;  // a thread for what reads much
     std::string version;
@@ -59,7 +61,9 @@ struct ApiParts {
 class Api final {
  public:
     explicit Api(ApiParts parts)
-        : parts_(std::move(parts)), ids_(parts_.env.clock, parts_.env.random) {}
+        : parts_(std::move(parts)),
+          ids_(parts_.env.clock, parts_.env.random),
+          answers_(parts_.sockets) {}
 
     Task<Response> handle(Request request);
     // What the connection itself found wrong.
@@ -119,8 +123,20 @@ class Api final {
     // ---- tools of the handlers
     template <class T>
     Task<T> on_work(Task<T> task) {
-        co_return co_await boost::asio::co_spawn(parts_.work, std::move(task),
-                                                 boost::asio::use_awaitable);
+        namespace asio = boost::asio;
+        const auto start = [this](auto waiter, Task<T> wanted) {
+            auto bring = [this, busy = asio::make_work_guard(parts_.sockets),
+                          waiter = std::move(waiter)](std::exception_ptr thrown, T done) mutable {
+                answers_.put([busy = std::move(busy), waiter = std::move(waiter),
+                              thrown = std::move(thrown), done = std::move(done)]() mutable {
+                    std::move(waiter)(std::move(thrown), std::move(done));
+                });
+            };
+            asio::co_spawn(parts_.work, std::move(wanted), std::move(bring));
+        };
+        co_return co_await asio::async_initiate<const asio::use_awaitable_t<>,
+                                                void(std::exception_ptr, T)>(
+            start, asio::use_awaitable, std::move(task));
     }
     // What a handler makes of a session's whole log. If that is long, another thread does it, and
     // the loop goes on meanwhile.
@@ -138,8 +154,9 @@ class Api final {
     static Task<std::invoke_result_t<Read>> call_there(Read read) {
         co_return read();
     }
-    Task<void> bring_in(SessionId session);
-    Task<void> bring_in_call(Request& request, PendingId id);
+    // True: others were served meanwhile.
+    Task<bool> bring_in(SessionId session);
+    Task<bool> bring_in_call(Request& request, PendingId id);
     // How long a request waits for an outcome, and whether somebody still waits for it.
     struct Patience {
         Wait wait;
@@ -150,8 +167,11 @@ class Api final {
     static AskedRun asked_run(const Reply& reply);
     Task<Result<Done>> carry_out(Task<Result<Reply>> command, Patience patience);
     Task<Response> answer(Request& request, Task<Result<Reply>> command);
+    // What makes the same request get this answer again; nothing if it has no key.
+    static Records note_of(const Request& request, int status, std::string answer,
+                           std::string location = {});
     // For what no single commit carries: the answer is kept after the fact.
-    Task<Response> remember(Request& request, Response response);
+    Task<Response> remember(Request& request, Response response, std::string kept);
     Response render(Request& request, Done done);
     static int status_of(const Request& request, const Done& done);
     Response session_response(Request& request, int status, const SessionId& id, const RunId& run,
@@ -214,6 +234,8 @@ class Api final {
     void add_settled(const Request& request, const PendingFilter& filter, const SessionId& session,
                      const std::string& behind, CallPage& page) const;
     Task<Response> settle(Request& request, const PendingId& id, Settlement settlement);
+    // What somebody outside says of a call.
+    Task<Response> bring(Request& request, const PendingId& id, Task<Result<Reply>> command);
 
     // ---- handlers: sessions (api_sessions.cc)
     Task<Response> create_session(Request& request);
@@ -279,6 +301,7 @@ class Api final {
 
     ApiParts parts_;
     IdSource ids_;
+    AnswerLine answers_;
     bool ready_ = false;
     BootReport boot_;
     // What is being answered. A request that waits for a log when the server ends goes last of all.

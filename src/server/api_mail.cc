@@ -179,6 +179,7 @@ std::map<std::string, std::string> Api::stopped_chains(const Request& request) c
 Response Api::list_chains(const Request& request) {
     const std::map<std::string, std::string> chains = stopped_chains(request);
     std::vector<std::string> ids;
+    ids.reserve(chains.size());
     for (const auto& [id, chain] : chains)
         ids.push_back(id);
     const Result<Page> page = page_of(request, std::move(ids), ListOrder::newest_first);
@@ -212,7 +213,8 @@ Task<Response> Api::continue_chain(Request& request) {
     out.text("chain_id", request.path_parameters.at(0));
     out.number("hops", hops).number("wakes", wakes);
     Response response = json_response(202, out.done());
-    co_return co_await remember(request, std::move(response));
+    std::string kept = response.body;
+    co_return co_await remember(request, std::move(response), std::move(kept));
 }
 
 }  // namespace rouse::server

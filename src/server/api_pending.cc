@@ -53,16 +53,6 @@ Progress read_progress(Body& body, std::string_view name) {
     return progress;
 }
 
-// The pending id as the body names it; anything else in the body is not looked at.
-std::string pending_id_of(std::string_view text) {
-    const Result<RawJson> parsed = RawJson::parse(text);
-    std::vector<JsonMember> members;
-    if (!parsed || !split_object(parsed->text(), members)) return {};
-    const auto found = std::ranges::find(members, "pendingID", &JsonMember::key);
-    if (found == members.end()) return {};
-    return read_json_string(found->value).value_or("");
-}
-
 }  // namespace
 
 // ---- who may settle what --------------------------------------------------------------------
@@ -146,11 +136,12 @@ Task<std::optional<Response>> Api::refuse_settling(Request& request, PendingId i
         problem = Problem{429, "rate_limited", "Too many refused submissions",
                           "wait, then send results for calls that wait"};
         problem->headers.emplace_back("Retry-After", std::to_string(*seconds));
-    } else {
-        Task<void> read = bring_in_call(request, id);
-        co_await std::move(read);
-        problem = may_settle(request, id);
+        co_return fail(request, *std::move(problem));  // and is not one more refused submission
     }
+    Task<bool> read = bring_in_call(request, id);
+    const bool was_away = co_await std::move(read);
+    if (was_away) problem = parts_.auth.identify(request);
+    if (!problem) problem = may_settle(request, id);
     if (!problem) co_return std::nullopt;
     if (!known) parts_.auth.submissions().note(request.remote);
     co_return fail(request, *std::move(problem));
@@ -159,6 +150,10 @@ Task<std::optional<Response>> Api::refuse_settling(Request& request, PendingId i
 Task<Response> Api::settle(Request& request, const PendingId& id, Settlement settlement) {
     Task<Result<Reply>> command =
         parts_.coordinator.settle(id, std::move(settlement), request.note);
+    co_return co_await bring(request, id, std::move(command));
+}
+
+Task<Response> Api::bring(Request& request, const PendingId& id, Task<Result<Reply>> command) {
     Response response = co_await answer(request, std::move(command));
     if (response.status >= 400 && !request.principal.scope) {
         parts_.auth.submissions().note(request.remote);
@@ -218,7 +213,7 @@ Task<Response> Api::post_webhook(Request& request) {
         const Progress progress = read_progress(body, "progress");
         if (std::optional<Problem> problem = body.problem()) co_return fail(request, *problem);
         Task<Result<Reply>> command = parts_.coordinator.progress(id, progress);
-        co_return co_await answer(request, std::move(command));
+        co_return co_await bring(request, id, std::move(command));
     }
     if (body.has("error")) {
         const std::string error = body.required_text("error");
@@ -365,7 +360,13 @@ Task<Response> Api::claim_any(Request& request) {
         if (auto problem = parts_.auth.identify(request)) co_return fail(request, *problem);
         co_return response;
     }
-    co_return co_await remember(request, std::move(response));
+    // The calls' inputs may be long, and are shown as they are then anyway.
+    std::vector<std::string> ids;
+    ids.reserve(claimed->size());
+    for (const PendingId& id : *claimed)
+        ids.push_back("{\"id\":" + to_json_string(id.text()) + "}");
+    std::string kept = "{\"pending\":" + json_list(ids) + "}";
+    co_return co_await remember(request, std::move(response), std::move(kept));
 }
 
 // As they are by now: an answer that comes again must not promise a lease that is gone.

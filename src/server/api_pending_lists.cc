@@ -52,8 +52,8 @@ Task<Api::CallPage> Api::list_open(Request& request, PendingFilter filter) {
     Result<Transcript> said;
     CallParts parts;
     for (const OpenPending& one : open) {
-        Task<void> brought = bring_in(one.session);
-        co_await std::move(brought);
+        Task<bool> brought = bring_in(one.session);
+        (void)co_await std::move(brought);
         const auto state = find_session(request, one.session);
         const PendingCall* call = state ? (*state)->find_pending(one.call.pending_id) : nullptr;
         if (call == nullptr) continue;

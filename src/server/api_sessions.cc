@@ -403,8 +403,10 @@ Task<Response> Api::list_waits(Request& request) {
     std::vector<std::string> items;
     const bool all = !kind && !filter.task_id && !filter.agent;
     if (all && !cursor) {
-        for (const auto& [id, chain] : stopped_chains(request))
+        for (const auto& [id, chain] : stopped_chains(request)) {
+            if (items.size() + 1 >= *limit) break;  // all of them: ?kind=chain
             items.push_back(chain);
+        }
     }
     // Chains come on top of the page, and do not take the place of the last wait.
     filter.limit = *limit > items.size() ? *limit - items.size() : 1;
@@ -417,8 +419,8 @@ Task<Response> Api::list_waits(Request& request) {
         next = std::to_string(to_epoch_ms(last.deadline)) + "." + last.id.text();
     }
     for (const SessionSummary& one : waits) {
-        Task<void> brought = bring_in(one.id);
-        co_await std::move(brought);
+        Task<bool> brought = bring_in(one.id);
+        (void)co_await std::move(brought);
         Result<std::shared_ptr<const SessionState>> state = parts_.store->load(one.id);
         if (!state || !(*state)->is_parked()) continue;
         state = parts_.notes.over(*std::move(state));

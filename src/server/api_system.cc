@@ -94,19 +94,10 @@ Task<Response> Api::create_task(Request& request) {
         co_return fail(request, Problem{403, "forbidden", "Forbidden",
                                         "this token is for certain tasks only"});
     }
-    Records along;
-    if (request.note) {
-        RequestAnswered answered;
-        answered.key = request.note->key;
-        answered.body_digest = request.note->body_digest;
-        answered.status = 201;
-        answered.location = "/v1/tasks/" + task.task_id;
-        TaskRow made;
-        made.task = task;
-        made.created_at = made.updated_at = parts_.env.clock.now();
-        answered.answer = RawJson::trusted(task_json(made));
-        along.push_back(to_record(answered));
-    }
+    TaskRow made;
+    made.task = task;
+    made.created_at = made.updated_at = parts_.env.clock.now();
+    Records along = note_of(request, 201, task_json(made), "/v1/tasks/" + task.task_id);
     Task<Result<void>> saving = parts_.tasks.create(task, std::move(along));
     const Result<void> saved = co_await on_work(std::move(saving));
     if (!saved) co_return fail(request, saved.error());
@@ -285,12 +276,14 @@ Task<Response> Api::retry_dead_webhook(Request& request) {
         co_return fail(request, Problem{404, "not_found", "No such dead webhook",
                                         "there is no dead webhook " + id});
     }
-    RecordBody revived = to_record(WebhookRevived{id});
-    Task<Result<void>> saving = parts_.system.append(std::move(revived));
+    Response response = json_response(202, "{\"id\":" + to_json_string(id) + "}");
+    Records revived = note_of(request, response.status, response.body);
+    revived.push_back(to_record(WebhookRevived{id}));
+    Task<Result<void>> saving = parts_.system.append_all(std::move(revived));
     const Result<void> saved = co_await on_work(std::move(saving));
     if (!saved) co_return fail(request, saved.error());
     if (parts_.webhook_queued) parts_.webhook_queued();
-    co_return json_response(202, "{\"id\":" + to_json_string(id) + "}");
+    co_return response;
 }
 
 // ---- the process ----------------------------------------------------------------------------

@@ -56,7 +56,7 @@ bool Auth::host_is_ours(std::string_view host) const {
     const std::string_view name = without_port(lower);
     if (name == "localhost" || name == "127.0.0.1" || name == "[::1]") return true;
     return std::ranges::any_of(options_.allowed_hosts, [&](const std::string& allowed) {
-        return name == without_port(allowed);
+        return name == without_port(lower_case(allowed));
     });
 }
 

@@ -22,6 +22,15 @@ std::optional<std::string> what_is_wrong_with(const Content& blocks) {
 
 }  // namespace
 
+std::string pending_id_of(std::string_view body) {
+    const Result<RawJson> parsed = RawJson::parse(body);
+    std::vector<JsonMember> members;
+    if (!parsed || !split_object(parsed->text(), members)) return {};
+    const auto found = std::ranges::find(members, "pendingID", &JsonMember::key);
+    if (found == members.end()) return {};
+    return read_json_string(found->value).value_or("");
+}
+
 Problem invalid_request(std::string detail, std::string field) {
     Problem problem{400, "invalid_request", "Invalid request", std::move(detail)};
     problem.field = std::move(field);

@@ -68,6 +68,9 @@ class Body {
 std::optional<ToolResult> read_tool_result(std::string_view text, std::string at,
                                            std::optional<Problem>& problem);
 
+// The pending id as a body names it; anything else in it is not looked at.
+std::string pending_id_of(std::string_view body);
+
 Problem invalid_request(std::string detail, std::string field = {});
 Problem foreign_cursor();
 

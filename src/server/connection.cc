@@ -109,6 +109,21 @@ std::optional<Problem> check_framing(const Parser::value_type& message, const Ht
     return std::nullopt;
 }
 
+// A proxy adds the address that it sees to what its client said; the rest is hearsay.
+std::string client_of(const Parser::value_type& message, const std::string& proxy) {
+    std::string_view hops;
+    for (const auto& field : message) {
+        if (lower_case(field.name_string()) == "x-forwarded-for") hops = field.value();
+    }
+    const std::size_t comma = hops.rfind(',');
+    std::string_view last = hops.substr(comma == std::string_view::npos ? 0 : comma + 1);
+    last.remove_prefix(std::min(last.find_first_not_of(" \t"), last.size()));
+    last = last.substr(0, last.find_last_not_of(" \t") + 1);
+    beast::error_code bad;
+    const auto address = asio::ip::make_address(std::string(last), bad);
+    return bad ? proxy : address.to_string();
+}
+
 // The other side will send nothing more, whatever there is still to read.
 bool has_ended(tcp::socket& socket) {
     pollfd one{socket.native_handle(), POLLRDHUP, 0};
@@ -296,7 +311,7 @@ class StreamConnection final : public Connection {
         request.id = wire_->api.new_request_id();
         request.method = std::string(message.method_string());
         request.target = std::string(message.target());
-        request.remote = remote_;
+        request.remote = wire_->limits.behind_proxy ? client_of(message, remote_) : remote_;
         for (const auto& field : message)
             request.headers.emplace_back(lower_case(field.name_string()), field.value());
         request.body = std::move(message.body());

@@ -77,7 +77,7 @@ Result<std::uint16_t> HttpServer::listen(const std::string& host, std::uint16_t 
             ignored = socket.set_option(tcp::no_delay(true), ignored);
             const std::string remote = socket.remote_endpoint(ignored).address().to_string();
             const auto unknown = wire->unknown.find(remote);
-            const bool too_many = unknown != wire->unknown.end() &&
+            const bool too_many = !wire->limits.behind_proxy && unknown != wire->unknown.end() &&
                                   unknown->second >= wire->limits.connections_per_address;
             if (too_many) continue;
             auto connection = make_connection(wire, std::move(socket), remote);
@@ -98,6 +98,8 @@ Result<void> HttpServer::use_tls(const std::string& certificate, const std::stri
     auto tls = std::make_shared<ssl::context>(ssl::context::tls_server);
     tls->set_options(ssl::context::default_workarounds | ssl::context::no_sslv3 |
                      ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1 | SSL_OP_NO_RENEGOTIATION);
+    // OpenSSL would ask for it at the terminal.
+    error = tls->set_password_callback([](auto...) { return std::string(); }, error);
     const auto refusal = [&](const char* what, const std::string& file) {
         return Error(
             ErrorKind::invalid, "bad_tls",

@@ -19,6 +19,7 @@ struct HttpLimits {
     std::size_t body_bytes = 4U << 20U;
     std::size_t connections = 10'000;
     std::size_t connections_per_address = 256;  // that have shown no valid token
+    bool behind_proxy = false;  // whose last word in X-Forwarded-For is the client's address
     std::chrono::seconds header_time{10};
     std::chrono::seconds request_time{60};
     std::chrono::seconds idle_time{60};

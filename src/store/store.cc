@@ -100,6 +100,7 @@ bool matches(const SessionFilter& filter, const SessionSummary& session) {
 bool matches(const PendingFilter& filter, const SessionSummary& session,
              const PendingSummary& call) {
     if (filter.session && *filter.session != session.id) return false;
+    if (session.id < filter.from) return false;
     if (!filter.tasks.empty() &&
         std::ranges::find(filter.tasks, session.task_id) == filter.tasks.end()) {
         return false;

@@ -109,6 +109,7 @@ struct PendingFilter {
     TakesTool takes_tool = {};  // absent: takes all. Quicker if it does not take "".
     std::optional<Timestamp> expires_by;
     std::vector<std::string> tasks;  // of sessions of these; empty: of all
+    SessionId from = {};             // of sessions from this one on; empty: of all
     // Only calls that come behind this one. The beginning of an id, as far as it tells the session,
     // stands for all that begin like it.
     PendingId after;

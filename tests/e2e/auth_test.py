@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import stat
 
 import kit
@@ -423,3 +424,29 @@ class OpenDoors(AuthCase):
         answer = self.client.get("/v1/sessions/none")
         self.assertEqual(answer["request_id"], answer.headers["X-Request-Id"])
         self.assertNotIn("/", json.dumps(answer["title"]))
+
+
+class BehindAProxy(kit.Case):
+    """T5, T14: limits are those of the proxy's clients, as far as it has seen them itself."""
+
+    setup = kit.Setup(server={"behind_proxy": True},
+                      limits={"failed_logins_per_minute": 3, "connections_per_address": 2})
+
+    def knock(self, forwarded):
+        headers = {"Authorization": "Bearer wrong", **({"X-Forwarded-For": forwarded} if forwarded else {})}
+        return self.server.client(None).get("/v1/sessions", headers=headers).status
+
+    def test_each_of_its_clients_has_a_limit_of_its_own(self):
+        self.assertEqual([self.knock("6.6.6.6") for _ in range(4)], [401, 401, 401, 429])
+        self.assertEqual(self.knock("6.6.6.6, 7.7.7.7"), 401)
+        self.assertEqual(self.knock("7.7.7.7 ,  6.6.6.6 "), 429)
+        for unknown in (None, "nonsense", "6.6.6.6, nonsense", ""):
+            self.assertIn(self.knock(unknown), (401, 429))
+        self.assertEqual(self.knock("1.2.3.4, nonsense"), 429, "by then the proxy itself is over it")
+
+    def test_connections_of_the_proxy_are_not_counted(self):
+        open_ones = [socket.create_connection(("127.0.0.1", self.server.port)) for _ in range(5)]
+        for one in open_ones:
+            self.addCleanup(one.close)
+            one.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            self.assertIn(b"200 OK", one.recv(1000))

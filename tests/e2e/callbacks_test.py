@@ -332,6 +332,18 @@ class BarePendingIds(CallbackCase):
             answer = self.assert_status(self.token("read").get(path), 200)
             self.assertNotIn(pending, answer.body.decode())
 
+    def test_strangers_have_keys_of_their_own(self):
+        # T31: two systems that number their requests
+        for wrong in ({}, {"wrong": 1}):
+            sessions = [self.suspend("open_job") for _ in range(2)]
+            for session, pending in sessions:
+                for replayed in (None, "true"):
+                    body = {"pendingID": pending, "result": {"title": "t", "output": "o"}, **wrong}
+                    answer = self.stranger.post("/async-tool/result", body, headers={"Idempotency-Key": "1"})
+                    self.assertEqual(answer.status, 400 if wrong else 200, answer)
+                    self.assertEqual(answer.headers["Idempotency-Replayed"], None if wrong else replayed)
+                self.client.wait_status(session, "waiting" if wrong else "idle")
+
     def test_refused_submissions_without_a_bearer_are_limited(self):
         # S0-87
         session, pending = self.suspend("open_job")

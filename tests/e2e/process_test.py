@@ -60,6 +60,26 @@ class Shutdown(kit.Case):
         self.server.signal(number)
         self.assertEqual(self.server.wait(), 0)
 
+    def test_it_stays_when_nobody_reads_its_log_any_more(self):
+        folder = self.server.folder / "unread"
+        folder.mkdir()
+        started = subprocess.Popen([kit.BINARY, "serve", "--data", folder / "data", "--listen", "127.0.0.1:0"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            lines = iter(started.stdout.readline, "")
+            port = int(next(line for line in lines if "listening on" in line).strip().rsplit(":", 1)[1])
+            kit.wait_until(lambda: (folder / "data/token").exists(), "the token")
+            client = kit.Client(port, (folder / "data/token").read_text().strip())
+            started.stdout.close()
+            for _ in range(3):
+                started.send_signal(signal.SIGHUP)  # each is told in a line of the log
+                self.assert_status(client.get("/readyz"), 200)
+            started.send_signal(signal.SIGTERM)
+            self.assertEqual(started.wait(kit.PATIENCE), 0)
+        finally:
+            started.kill()
+            started.wait()
+
     def test_a_second_signal_exits_at_once(self):
         self.restart(setup(limits={"shutdown_time": "60s"}))
         session = self.client.start("for ever", wait=None)["id"]

@@ -5,6 +5,7 @@ import json
 import shutil
 import socket
 import subprocess
+import threading
 
 import kit
 from kit import calls, on_result, on_user, says
@@ -115,20 +116,37 @@ class LongSessions(StorageCase):
             self.assert_problem(client.result(never), 404, "unknown_pending_id")
         self.assert_problem(self.client.get(f"/async-tool/pending/{never}"), 404, "unknown_pending_id")
 
-    def test_reads_that_stand_in_line_go_with_the_server(self):
+    def stand_in_line(self, session, *asks):
+        """Sends them at once, behind reads that take their time; each is a method, what it is of, a token, and more."""
         for _ in range(20):
-            self.client.patch(f"/v1/sessions/{self.session}", {"metadata": {"much": "x" * 1_000_000}})
-        self.server.restart()
-        head = f"/v1/sessions/{self.session}/messages HTTP/1.1\r\nHost: 127.0.0.1\r\n" \
-               f"Authorization: Bearer {self.server.token()}\r\n"
-        asks = [f"GET {head}\r\n"] * 8 + [
-            f"POST {head}Idempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n"
-            '{"content":"x"}']
-        for ask in asks:
-            connection = socket.create_connection(("127.0.0.1", self.server.port))
-            self.addCleanup(connection.close)
-            connection.sendall(ask.encode())
+            self.client.patch(f"/v1/sessions/{session}", {"metadata": {"much": "x" * 1_000_000}})
+        self.assertEqual(self.server.stop(), 0)  # all of the log is in its file
+        self.server.start()
+        self.client = self.server.client()
+        connections = []
+        for method, part, token, rest in [("GET", "messages", self.server.token(), "\r\n")] * 8 + list(asks):
+            connections.append(socket.create_connection(("127.0.0.1", self.server.port)))
+            self.addCleanup(connections[-1].close)
+            connections[-1].sendall(f"{method} /v1/sessions/{session}/{part} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                                    f"Authorization: Bearer {token}\r\n{rest}".encode())
+        return connections[8:]
+
+    SAY_X = 'Idempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{"content":"x"}'
+
+    def test_reads_that_stand_in_line_go_with_the_server(self):
+        self.stand_in_line(self.session, ("POST", "messages", self.server.token(), self.SAY_X))
         self.assertEqual(self.server.stop(), 0)
+
+    def test_a_token_that_is_revoked_while_a_log_is_read_opens_nothing(self):
+        # T5: revoked at once, also for requests that stand in line
+        token = self.client.post("/v1/tokens", {"name": "leaver", "scope": "submit"})
+        idle = self.client.start("hello")["id"]
+        asking = self.stand_in_line(idle, ("GET", "events", token["token"], "\r\n"),
+                                    ("POST", "messages?wait=1m", token["token"], self.SAY_X))
+        self.assert_status(self.client.delete(f"/v1/tokens/{token['id']}"), 204)
+        for connection in asking:
+            connection.settimeout(60)
+            self.assertEqual(connection.recv(100).split(b"\r\n")[0], b"HTTP/1.1 401 Unauthorized")
 
     def test_of_a_damaged_long_session_the_readable_part_is_shown(self):
         self.addCleanup(shutil.rmtree, self.server.data)  # verify would rightly complain
@@ -323,14 +341,10 @@ class DamagedChild(kit.Case):
         self.server.verify()
 
 
-class FullDisk(kit.Case):
+class SmallDisk(kit.Case):
     """A file system of its own, as small as it can be."""
 
     fresh = True
-    setup = kit.Setup(agents=[{"name": "helper", "tools": ["job", "brief"], "script": [
-        on_user("think", says("thought", delay_ms=4000)), on_user("brief", calls("brief")),
-        on_result("brief", says("{{result}}"))]}],
-        tools=[{"name": "job", "kind": "external"}, {"name": "brief", "kind": "external", "timeout": "3s"}])
 
     def add_server(self):
         server = super().add_server(start=False)
@@ -355,6 +369,13 @@ class FullDisk(kit.Case):
         body = {"metadata": {"much": "x" * (1 << 20)}}
         kit.wait_until(lambda: self.client.post("/v1/sessions", body).status == 503, "the disk to be full")
         return filler
+
+
+class FullDisk(SmallDisk):
+    setup = kit.Setup(agents=[{"name": "helper", "tools": ["job", "brief"], "script": [
+        on_user("think", says("thought", delay_ms=4000)), on_user("brief", calls("brief")),
+        on_result("brief", says("{{result}}"))]}],
+        tools=[{"name": "job", "kind": "external"}, {"name": "brief", "kind": "external", "timeout": "3s"}])
 
     def test_what_is_damaged_can_be_deleted(self):
         # W10: delete commits from the reserve
@@ -384,3 +405,27 @@ class FullDisk(kit.Case):
         self.assertEqual(self.client.last_words(thinks), "thought")
         self.client.wait_status(waits, "idle")
         self.assertEqual(self.client.last_words(waits), "Tool execution timed out")
+
+
+class ToolsOnAFullDisk(SmallDisk):
+    @classmethod
+    def make_setup(cls):
+        cls.outside = kit.ToolServer()
+        cls.addClassCleanup(cls.outside.stop)
+        return kit.Setup(agents=[{"name": "helper", "tools": ["lookup"], "script": [
+            on_user("look", calls("lookup")), on_result("lookup", says("{{result}}"))]}],
+            tools=[{"name": "lookup", "kind": "http", "url": cls.outside.url + "/lookup", "detach_after": "50s"}])
+
+    def test_what_a_tool_answered_while_it_was_full_counts_when_there_is_room(self):
+        # W10, in a turn that would have waited for longer
+        gate = threading.Event()
+        self.outside.on("/lookup", lambda request: (gate.wait(60), (200, {"found": "it"}))[1])
+        session = self.client.start("look", wait=None)["id"]
+        self.outside.wait_for("/lookup")
+        filler = self.fill()
+        gate.set()
+        kit.wait_until(lambda: self.server.events("run.put_off"), "the tool's answer to be refused")
+        filler.unlink()
+        self.client.wait_status(session, "idle")
+        self.assertEqual(json.loads(self.client.last_words(session)), {"found": "it"})
+        self.assertEqual(len(self.outside.requests("/lookup")), 1)

@@ -1,6 +1,7 @@
 """TLS: the same server under a certificate."""
 
 import http.client
+import os
 import re
 import signal
 import socket
@@ -54,6 +55,22 @@ class TlsCase(kit.Case):
 
 
 class Tls(TlsCase):
+    def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked_for_it(self):
+        locked = self.server.folder / "locked.pem"
+        subprocess.run(["openssl", "ec", "-in", str(self.key), "-aes128", "-passout", "pass:secret", "-out", str(locked)],
+                       check=True, capture_output=True)
+        self.configure(self.certificate, locked)
+        self.server.setup.write(self.server.folder)
+        nobody, silent = os.pipe()
+        try:
+            done = subprocess.run(self.server.command(), stdin=nobody, capture_output=True, text=True, check=False,
+                                  timeout=kit.PATIENCE, start_new_session=True, env=self.server.environment())
+        finally:
+            os.close(nobody)
+            os.close(silent)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"cannot use {locked} as server.tls_key", done.stderr)
+
     def test_the_whole_story_over_tls(self):
         self.server.start()
         trust = ["--ca-file", str(self.certificate)]

@@ -254,7 +254,10 @@ class Failing(WebhookCase):
         self.restart()
         self.assertEqual([d["id"] for d in self.client.get("/v1/webhooks/dead")["items"]], [dead[0]["id"]])
         self.assert_problem(self.token("operate").post(f"/v1/webhooks/dead/{dead[0]['id']}/retry"), 403, "forbidden")
-        self.assert_status(self.client.post(f"/v1/webhooks/dead/{dead[0]['id']}/retry"), 202)
+        again = [self.client.post(f"/v1/webhooks/dead/{dead[0]['id']}/retry", headers={"Idempotency-Key": "again"})
+                 for _ in range(2)]
+        self.assertEqual([(a.status, a.json, a.headers["Idempotency-Replayed"]) for a in again],
+                         [(202, {"id": dead[0]["id"]}, None), (202, {"id": dead[0]["id"]}, "true")])
         self.wait_for("session.completed", session["id"], "/some", count=2)
         kit.wait_until(lambda: not self.client.get("/v1/webhooks/dead")["items"], "it to be delivered")
         self.assert_problem(self.client.post("/v1/webhooks/dead/msg_none/retry"), 404, "not_found")

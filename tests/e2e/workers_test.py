@@ -1,6 +1,8 @@
 """Workers that pull calls: claims, leases, long polls."""
 
+import copy
 import json
+import signal
 import socket
 import time
 
@@ -11,6 +13,7 @@ from kit import calls, every, on_result, on_user, says
 class WorkerCase(kit.Case):
     setup = kit.Setup(
         agents=[{"name": "helper", "tools": ["build", "test", "ask_user"], "script": [
+            on_user("build much", calls(("build", {"branch": "x" * 200_000}))),
             on_user("build", calls(("build", {"branch": "main"}))), on_user("test", calls(("test", {}))),
             on_user("think", says("thought", delay_ms=60000)),
             on_user("ask", calls(("ask_user", {"question": "Well?", "type": "text"}))),
@@ -60,6 +63,32 @@ class Claims(WorkerCase):
         rest = {c["id"] for c in self.claim(max=10)["pending"]}
         self.assertEqual(rest, (tests - first) | {build})
 
+    def test_a_call_of_an_old_session_comes_up_after_all_was_looked_through(self):
+        old, first = self.suspend("build")
+        self.assert_status(self.client.result(first, "built", wait="10s"), 200)
+        _, pending = self.suspend("build")
+        self.assertEqual([c["id"] for c in self.claim()["pending"]], [pending])
+        self.assertEqual(self.claim(max=10)["pending"], [])
+        self.assertEqual(self.claim(tools=["test"])["pending"], [])
+        self.client.post(f"/v1/sessions/{old}/messages?wait=10s", {"content": "test"})
+        again = self.client.session(old)["pending"][0]["pending_id"]
+        self.assertEqual(self.claim(tools=["build"])["pending"], [])
+        self.assertEqual([c["id"] for c in self.claim(tools=["test", "build"])["pending"]], [again])
+        self.assert_status(self.on(pending, "release"), 200)
+        self.assertEqual([c["id"] for c in self.claim("other")["pending"]], [pending])
+
+    def test_what_the_configuration_gives_to_workers_is_found(self):
+        setup = copy.deepcopy(type(self).setup)
+        _, pending = self.suspend("test")
+        for waits_for, found in (("person", []), ("external", [pending])):
+            setup.tools = [{"name": "build", "kind": "external"},
+                           {"name": "test", "kind": "external", "waits_for": waits_for}]
+            setup.write(self.server.folder)
+            before = len(self.server.events("config.reloaded"))
+            self.server.signal(signal.SIGHUP)
+            kit.wait_until(lambda n=before: len(self.server.events("config.reloaded")) > n, "the new configuration")
+            self.assertEqual([c["id"] for c in self.claim(max=10)["pending"]], found)
+
     def test_one_by_default(self):
         self.suspend()
         self.suspend()
@@ -98,6 +127,15 @@ class Claims(WorkerCase):
         self.assertEqual({c["id"] for c in other}, pending)
         again = self.assert_status(self.client.post("/async-tool/claim", {"worker": "w"}, headers=key), 200)
         self.assertEqual([c["worker"] for c in again["pending"]], ["other"])
+
+    def test_what_is_kept_of_a_claim_is_not_the_calls_inputs(self):
+        _, pending = self.suspend("build much")
+        key = {"Idempotency-Key": "claim-much"}
+        for _ in range(2):
+            answer = self.client.post("/async-tool/claim", {"worker": "w"}, headers=key)
+            self.assertEqual([(c["id"], len(c["input"]["branch"])) for c in answer["pending"]], [(pending, 200_000)])
+        self.assertEqual(self.server.stop(), 0)
+        self.assertLess((self.server.data / "system.messages.jsonl").stat().st_size, 20_000)
 
     def test_a_revoked_token_gets_nothing_any_more(self):
         # T5: revoked at once, also for requests that wait

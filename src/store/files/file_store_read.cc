@@ -119,9 +119,10 @@ std::vector<OpenPending> FileStore::pending(const PendingFilter& filter) {
     if (filter.session) {
         if (const auto row = table_.index().find(*filter.session)) add(*row);
     } else {
-        const Result<SessionId> from = session_of(filter.after);
+        const Result<SessionId> after = session_of(filter.after);
         table_.index().visit_active([&](const files::RowInPlace& row) { return add(row.row()); },
-                                    files::RowSieve(filter), from ? *from : SessionId());
+                                    files::RowSieve(filter),
+                                    after ? std::max(*after, filter.from) : filter.from);
     }
     if (found.size() > filter.limit) found.resize(filter.limit);
     return found;
@@ -182,7 +183,13 @@ void FileStore::visit_active(const std::function<void(const SessionSummary&)>& v
 }
 
 Result<std::vector<CommittedLines>> FileStore::read_commits(Cursor after, ReadLimit limit) {
-    const JournalPosition end = journal_.position();
+    // What is in the journal and not in the table yet is told by and by, and nobody could say whose
+    // sessions those are.
+    JournalPosition end;
+    {
+        const auto lock = lock_table();
+        end = applied_;
+    }
     if (after.epoch > end.epoch || after.group > end.group) {
         return Error(ErrorKind::precondition, "cursor_ahead",
                      "the journal ends before this cursor");
@@ -191,6 +198,7 @@ Result<std::vector<CommittedLines>> FileStore::read_commits(Cursor after, ReadLi
     std::size_t bytes = 0;
     const Error enough(ErrorKind::cancelled, "enough", "");
     const auto on_group = [&](const JournalPosition& at, std::string_view payload) -> Result<void> {
+        if (at.group > end.group) return enough;
         Result<std::vector<files::JournalCommit>> commits = files::parse_payload(payload);
         if (!commits) return commits.error();
         std::uint32_t index = 0;
