@@ -80,6 +80,7 @@ class Writer(threading.Thread):
     def _step(self) -> None:
         if self._rng.random() < 0.03:
             other = _SESSIONS + self._rng.randrange(_OTHERS)
+            self._count += 1  # what broke off may be there: no title is used again
             self._sessions[other] = self.create(f"title {self.name}-{self._count}")
         session = self._rng.choice(self._sessions)
         body = self._client.ask("GET", f"/v1/sessions/{session}").body
