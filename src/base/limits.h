@@ -22,6 +22,8 @@ inline constexpr std::chrono::hours kTombstone{24 * 30};
 // The server.
 inline constexpr std::size_t kCachedSessions = 1000;  // with their conversations
 inline constexpr std::size_t kCachedConversations = std::size_t{64} << 20;  // all of them, in bytes
+// One that is shorter and whose run is over is read again when somebody comes back to it.
+inline constexpr std::size_t kShortConversation = 8U << 10U;
 inline constexpr std::size_t kConcurrentRuns = 64;
 inline constexpr std::size_t kChildDepth = 5;
 inline constexpr std::chrono::hours kAnswersKept{24};       // to requests with an Idempotency-Key
@@ -70,6 +72,7 @@ inline constexpr std::size_t kCommitBytes = 32U << 20U;        // a larger commi
 inline constexpr std::size_t kTailBytes = 8U << 20U;           // in memory, not yet in the logs
 inline constexpr std::uint64_t kCheckpointBytes = 24U << 20U;  // of journal, between checkpoints
 inline constexpr std::size_t kStateCacheBytes = 16U << 20U;
+inline constexpr std::uint64_t kShortLog = 8U << 10U;      // read again rather than remembered
 inline constexpr std::uint64_t kLongLog = 256U << 10U;     // nothing that a loop reads by itself
 inline constexpr std::size_t kLogPageBytes = 16U << 20U;   // of records in one answer
 inline constexpr std::size_t kOpenLogs = 1000;             // with their states in memory

@@ -67,6 +67,12 @@ void SessionCache::weigh(const SessionId& id) {
     const auto may_go = [](const Entry& entry) {
         return entry.session.use_count() == 1 && entry.session->is_on_disk();
     };
+    // Its memory is warm, and the next session gets it.
+    const bool is_over = !weighed.session->state().run_is_open();
+    if (weighed.bytes < least_bytes_ && is_over && may_go(weighed)) {
+        drop(found->second);
+        return;
+    }
     for (auto entry = order_.end(); bytes_ > most_bytes_ && std::prev(entry) != order_.begin();) {
         --entry;
         if (may_go(*entry)) entry = drop(entry);
@@ -77,7 +83,7 @@ void SessionCache::weigh(const SessionId& id) {
 
 RunDriver::RunDriver(Parts parts)
     : parts_(std::move(parts)),
-      cache_(limits::kCachedSessions, limits::kCachedConversations),
+      cache_(limits::kCachedSessions, limits::kCachedConversations, limits::kShortConversation),
       look_again_(parts_.loop),
       all_done_(parts_.loop) {
     all_done_.expires_at(asio::steady_timer::time_point::max());
@@ -126,8 +132,13 @@ bool RunDriver::may_run_ahead(const SessionId& session, Seq first) {
     // One that had to queue could lose its place in the cache, and with it what only that knows.
     const bool at_once = queue_.empty() && in_flight_ < parts_.concurrent_runs;
     if (closing_ || !at_once || handles_.contains(session) || parts_.has_listeners()) return false;
-    const std::shared_ptr<DurableSession> cached = cache_.find(session);
-    return cached ? cached->can_take_over(first) : first == 1;
+    if (const auto known = cache_.find(session)) return known->can_take_over(first);
+    if (first == 1) return true;
+    if (parts_.store->log_bytes(session) >= limits::kLongLog) return false;
+    const auto read = open(session);
+    if (read && (*read)->can_take_over(first)) return true;
+    cache_.erase(session);
+    return false;
 }
 
 void RunDriver::show_ahead(const SessionId& session, Seq first, const Records& records) {

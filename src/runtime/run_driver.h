@@ -29,12 +29,14 @@ namespace rouse {
 // The sessions that were worked on last, with their conversations.
 class SessionCache {
  public:
-    SessionCache(std::size_t most, std::size_t most_bytes) : most_(most), most_bytes_(most_bytes) {}
+    // A conversation of less than `least_bytes` whose run is over is not kept.
+    SessionCache(std::size_t most, std::size_t most_bytes, std::size_t least_bytes)
+        : most_(most), most_bytes_(most_bytes), least_bytes_(least_bytes) {}
     std::shared_ptr<DurableSession> find(const SessionId& id);
     void put(std::shared_ptr<DurableSession> session);
     void erase(const SessionId& id);
     void erase_unused();  // all that nobody works on
-    // It has come to rest. Makes room for what it has grown by.
+    // It has come to rest. Lets go of it, or makes room for what it has grown by.
     void weigh(const SessionId& id);
     std::size_t size() const { return order_.size(); }
 
@@ -48,6 +50,7 @@ class SessionCache {
 
     std::size_t most_;
     std::size_t most_bytes_;
+    std::size_t least_bytes_;
     std::size_t bytes_ = 0;
     Order order_;  // the latest first
     std::unordered_map<SessionId, Order::iterator> index_;
@@ -90,7 +93,8 @@ class RunDriver final {
     bool begin_and_drive(const SessionId& session, Begin begin);
     const boost::asio::any_io_executor& loop() const { return parts_.loop; }
     // True when the run of records that are about to be committed may begin while they are on their
-    // way: at once, nobody works on the session, and nobody hears its model speak.
+    // way: at once, nobody works on the session, and nobody hears its model speak. A session that
+    // is not remembered is read for that, unless its log is long.
     bool may_run_ahead(const SessionId& session, Seq first);
     // What is about to be committed, then how: a commit that was refused is forgotten.
     void show_ahead(const SessionId& session, Seq first, const Records& records);

@@ -5,6 +5,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <thread>
 
+#include "base/limits.h"
 #include "testing/agent_kit.h"
 #include "testing/slow_store.h"
 
@@ -118,6 +119,24 @@ TEST_F(RunDriverTest, WhoGoesIsNotWaitedForAndNobodyElseGoes) {
     EXPECT_FALSE(told_);
     let_go();
     ASSERT_TRUE(told_ && *told_ && **told_);
+}
+
+TEST_F(RunDriverTest, WhatIsNotRememberedIsReadForTheNextRunToGoAhead) {
+    let_go();
+    const Seq last = *inner_.last_seq(id_);
+    EXPECT_TRUE(driver_.may_run_ahead(id_, last + 1));
+    EXPECT_FALSE(driver_.may_run_ahead(id_, last + 2)) << "it does not know what comes before";
+    EXPECT_FALSE(driver_.may_run_ahead(ids_.make<SessionId>(), 2)) << "nobody knows that one";
+}
+
+TEST_F(RunDriverTest, NoCommitWaitsForALongLogToBeRead) {
+    let_go();
+    driver_.forget_idle();
+    const std::string long_text(limits::kLongLog, 'x');
+    EXPECT_TRUE(inner_.commit_and_wait(
+        make_commit(id_, std::nullopt,
+                    {MessageUser{ids_.make<MessageId>(), text_content(long_text), false, {}}})));
+    EXPECT_FALSE(driver_.may_run_ahead(id_, *inner_.last_seq(id_) + 1));
 }
 
 // A leak, if they held one another.

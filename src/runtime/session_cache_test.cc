@@ -36,7 +36,7 @@ class SessionCacheTest : public SlowStoreTest {
     }
     bool has(const SessionId& id) { return cache_.find(id) != nullptr; }
 
-    SessionCache cache_{4, 10'000};
+    SessionCache cache_{4, 10'000, 0};
 };
 
 TEST_F(SessionCacheTest, AConversationIsWeighedAsItIs) {
@@ -86,6 +86,27 @@ TEST_F(SessionCacheTest, ThereIsRoomForSoMany) {
         add(1);
     EXPECT_EQ(cache_.size(), 4U);
     EXPECT_FALSE(has(first));
+}
+
+TEST_F(SessionCacheTest, AShortOneWhoseRunIsOverGoes) {
+    SessionCache picky(4, 10'000, 1000);
+    const auto comes_to_rest = [&](const std::shared_ptr<DurableSession>& session) {
+        const SessionId id = session->id();
+        picky.put(session);
+        return id;
+    };
+    const SessionId brief = comes_to_rest(rested(10));
+    const SessionId lengthy = comes_to_rest(rested(2000));
+    const RunId run = ids_.make<RunId>();
+    const SessionId working = comes_to_rest(made(10, {RunStarted{run, boot_, {}, {}}}));
+    const std::shared_ptr<DurableSession> held = rested(10);
+    (void)comes_to_rest(held);
+    for (const SessionId& id : {brief, lengthy, working, held->id()})
+        picky.weigh(id);
+    EXPECT_FALSE(picky.find(brief));
+    EXPECT_TRUE(picky.find(lengthy));
+    EXPECT_TRUE(picky.find(working)) << "its run is not over";
+    EXPECT_TRUE(picky.find(held->id())) << "somebody works on it";
 }
 
 TEST_F(SessionCacheTest, ThoseThatAreErasedWeighNothing) {

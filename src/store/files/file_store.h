@@ -131,14 +131,16 @@ class FileStore final : public Store {
     Result<void> write_checkpoint(Tidy tidy);
     Result<void> append_to_index(std::uint64_t at, std::string_view part);
     struct LogWrite;
-    LogWrite plan_write(const SessionId& id, files::OpenLog& log);
+    static LogWrite plan_log(const SessionId& id, const files::OpenLog& log);
+    static LogWrite plan_views(const SessionId& id, files::OpenLog& log);
     Result<std::unique_ptr<File>> open_log(const LogWrite& write);
     Result<void> write_log(const LogWrite& write);
     Result<void> write_log_and_views(const LogWrite& write);
     void note_written(const std::vector<LogWrite>& writes);
     void retire_if_idle(const SessionId& id);
     void retire_idle();
-    Result<void> write_down(const std::vector<SessionId>& ids);
+    enum class Views : std::uint8_t { all, where_some_are };
+    Result<void> write_down(const std::vector<SessionId>& ids, Views views);
     Result<void> write_down_rested();
     Result<void> write_down_resting();
     Result<void> cut_log(const SessionId& id, File& file, std::uint64_t end,

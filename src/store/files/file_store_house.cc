@@ -51,6 +51,7 @@ struct FileStore::LogWrite {
     SessionId id;
     std::uint64_t at = 0;
     std::string tail;
+    Seq last = 0;                                    // behind the tail
     std::shared_ptr<const SessionState> state = {};  // none: the log alone
     std::vector<PendingId> gone = {};
     bool has_views = false;
@@ -201,7 +202,7 @@ Result<void> FileStore::flush_logs() {
             for (const SessionId& id : portion) {
                 const auto found = table_.open_logs().find(id);
                 if (found == table_.open_logs().end() || found->second.state->deleted) continue;
-                writes.push_back({id, found->second.written(), found->second.tail});
+                writes.push_back(plan_log(id, found->second));
             }
         }
         for (const LogWrite& write : writes) {
@@ -219,13 +220,16 @@ Result<void> FileStore::flush_logs() {
     return written;
 }
 
-FileStore::LogWrite FileStore::plan_write(const SessionId& id, OpenLog& log) {
-    return {id,
-            log.written(),
-            log.tail,
-            log.state.lend(),
-            no_longer_open(log),
-            std::exchange(log.has_views, true)};
+FileStore::LogWrite FileStore::plan_log(const SessionId& id, const OpenLog& log) {
+    return {id, log.written(), log.tail, log.tip.last};
+}
+
+FileStore::LogWrite FileStore::plan_views(const SessionId& id, OpenLog& log) {
+    LogWrite write = plan_log(id, log);
+    write.state = log.state.lend();
+    write.gone = no_longer_open(log);
+    write.has_views = std::exchange(log.has_views, true);
+    return write;
 }
 
 Result<void> FileStore::write_log_and_views(const LogWrite& write) {
@@ -246,13 +250,13 @@ void FileStore::note_written(const std::vector<LogWrite>& writes) {
         std::erase_if(log.pending_views, [&](const PendingId& view) {
             return std::ranges::find(write.gone, view) != write.gone.end();
         });
-        if (write.state) log.changed = log.state->last_seq != write.state->last_seq;
+        log.changed = log.tip.last != write.last;
     }
 }
 
 // Writes down what these logs are now, a portion at a time, and lets go of those that nobody is
 // about to append to.
-Result<void> FileStore::write_down(const std::vector<SessionId>& ids) {
+Result<void> FileStore::write_down(const std::vector<SessionId>& ids, Views views) {
     return in_portions(ids, [&](std::span<const SessionId> portion) {
         std::vector<LogWrite> writes;
         {
@@ -264,8 +268,10 @@ Result<void> FileStore::write_down(const std::vector<SessionId>& ids) {
                 OpenLog& log = found->second;
                 // One that was deleted since it was chosen: an index that knows it still needs its
                 // log.
-                writes.push_back(log.state->deleted ? LogWrite{id, log.written(), log.tail}
-                                                    : plan_write(id, log));
+                const bool came_and_went = log.has_ended() && !log.has_views;
+                const bool alone =
+                    log.state->deleted || (views == Views::where_some_are && came_and_went);
+                writes.push_back(alone ? plan_log(id, log) : plan_views(id, log));
             }
         }
         for (const LogWrite& write : writes) {
@@ -282,7 +288,7 @@ Result<void> FileStore::write_down(const std::vector<SessionId>& ids) {
     });
 }
 
-// What nobody is about to append to goes back to the cache.
+// What nobody is about to append to is not open any more.
 void FileStore::retire_if_idle(const SessionId& id) {
     const auto found = table_.open_logs().find(id);
     if (found == table_.open_logs().end()) return;
@@ -312,7 +318,7 @@ void FileStore::retire_idle() {
 // disk does not cover is cut, and the journal refills it.
 //
 // First those whose runs have ended, the oldest first, all the time: nothing more is expected of
-// them.
+// them. So many of them leave no time for views: one that never had any is its log alone.
 Result<void> FileStore::write_down_rested() {
     const std::lock_guard house(house_mutex_);
     for (;;) {
@@ -325,7 +331,7 @@ Result<void> FileStore::write_down_rested() {
             rested = table_.take_rested(std::min(kPortion, open - options_.open_logs));
         }
         if (rested.empty()) return {};
-        if (Result<void> done = write_down(rested); !done) {
+        if (Result<void> done = write_down(rested, Views::where_some_are); !done) {
             note_failure(done.error());
             return done;
         }
@@ -354,7 +360,7 @@ Result<void> FileStore::write_down_resting() {
             }
         }
     }
-    Result<void> done = write_down(resting);
+    Result<void> done = write_down(resting, Views::all);
     if (!done) note_failure(done.error());
     return done;
 }
@@ -406,7 +412,7 @@ Result<void> FileStore::write_checkpoint(Tidy tidy) {
 
     // What is committed meanwhile may be written too: beyond the index, it proves nothing.
     const auto write_files = [&]() -> Result<void> {
-        if (Result<void> done = write_down(changed); !done) return done;
+        if (Result<void> done = write_down(changed, Views::all); !done) return done;
         for (const auto& [id, views] : deleted) {
             Result<void> done = files::remove_views(env_.fs, layout_, id, views);
             if (!done) return done;
@@ -434,18 +440,21 @@ Result<void> FileStore::write_checkpoint(Tidy tidy) {
 
     {
         SessionIndex fresh;
+        std::string part;
         if (whole) {
             JournalPosition same;
             Result<SessionIndex> parsed = SessionIndex::parse(std::move(text), same);
             if (!parsed) return parsed.error();
             fresh = *std::move(parsed);
+        } else {
+            part = std::move(text);
         }
         const std::lock_guard sequencing(sequencing_);
         const auto lock = lock_table();
         SessionIndex& rows = table_.index_for_checkpoint();
         if (whole) {
             rows.checkpointed(index, std::move(fresh));
-        } else if (done = rows.checkpointed(index, std::move(text)); !done) {
+        } else if (done = rows.checkpointed(index, std::move(part)); !done) {
             return done;
         }
         retire_idle();

@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "domain/fold.h"
 #include "store/files/log_blocks.h"
 
@@ -421,9 +422,12 @@ void LogTable::retire(const SessionId& id) {
     const auto found = open_.find(id);
     if (found == open_.end()) return;
     refresh_row(id, found->second);
-    if (!index_.deleted_at(id) && found->second.tip.last > 0 && id != system_log()) {
-        cache_.put(id, {std::move(found->second.state), found->second.tip});
-    }
+    const OpenLog& log = found->second;
+    // Whoever comes back to what has ended may read it again, if it is short: remembering all of
+    // them would make every other session work in memory that is out of the CPU's caches.
+    const bool quick = log.has_ended() && log.tip.bytes <= limits::kShortLog;
+    const bool is_there = !index_.deleted_at(id) && log.tip.last > 0 && id != system_log();
+    if (is_there && !quick) cache_.put(id, {std::move(found->second.state), log.tip});
     tail_bytes_ -= found->second.tail.size();  // of a deleted one
     open_.erase(found);
 }

@@ -116,7 +116,8 @@ class LogTable {
     // Drops those that are no longer open from the line.
     void shorten_line();
 
-    // An open log that was written down: its state goes to the cache, its row to the index.
+    // An open log that was written down: its row goes to the index, its state to the cache unless
+    // it is quick to read again.
     void retire(const SessionId& id);
 
     // States that can be read again, of sessions that nobody writes to.
