@@ -176,10 +176,11 @@ struct Building {
             }
         }
         // What comes from outside is checked when it comes.
-        Result<SchemaCheck> check = SchemaCheck::compile(definition.result_schema);
         const bool answers_itself = tool.kind != ToolConfig::Kind::external && !tool.async;
-        if (answers_itself && !definition.result_schema.absent() && check) {
-            made = checked_tool(std::move(made), *std::move(check));
+        if (answers_itself && !definition.result_schema.absent()) {
+            Result<SchemaCheck> check = SchemaCheck::compile(definition.result_schema);
+            // Of one that is no schema, add() tells.
+            if (check) made = checked_tool(std::move(made), *std::move(check));
         }
         if (tool.detach_after) made = parts.detached.wrap(std::move(made), *tool.detach_after);
         return add(std::move(made), std::move(definition));

@@ -90,17 +90,17 @@ TEST_F(SessionCacheTest, ThereIsRoomForSoMany) {
 
 TEST_F(SessionCacheTest, AShortOneWhoseRunIsOverGoes) {
     SessionCache picky(4, 10'000, 1000);
-    const auto comes_to_rest = [&](const std::shared_ptr<DurableSession>& session) {
+    const auto put = [&](const std::shared_ptr<DurableSession>& session) {
         const SessionId id = session->id();
         picky.put(session);
         return id;
     };
-    const SessionId brief = comes_to_rest(rested(10));
-    const SessionId lengthy = comes_to_rest(rested(2000));
+    const SessionId brief = put(rested(10));
+    const SessionId lengthy = put(rested(2000));
     const RunId run = ids_.make<RunId>();
-    const SessionId working = comes_to_rest(made(10, {RunStarted{run, boot_, {}, {}}}));
+    const SessionId working = put(made(10, {RunStarted{run, boot_, {}, {}}}));
     const std::shared_ptr<DurableSession> held = rested(10);
-    (void)comes_to_rest(held);
+    (void)put(held);
     for (const SessionId& id : {brief, lengthy, working, held->id()})
         picky.weigh(id);
     EXPECT_FALSE(picky.find(brief));
