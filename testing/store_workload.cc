@@ -5,6 +5,7 @@
 
 #include "domain/session_rules.h"
 #include "domain/transcript.h"
+#include "store/files/packs.h"
 
 namespace rouse::testing {
 namespace {
@@ -344,6 +345,26 @@ void StoreWorkload::first_day() {
     step("delete the fork", [&](StoreProcess& p) { return p.remove(fork); });
 }
 
+// More sessions than may stay open come and go; one comes back, one is deleted.
+void StoreWorkload::come_and_go(std::string_view name) {
+    step("checkpoint", [&](StoreProcess& p) { return p.files().checkpoint(); });
+    for (int i = 1; i <= 6; ++i) {
+        const SessionId id = session(std::string(name) + std::to_string(i));
+        step("create", [&](StoreProcess& p) { return p.create(id); });
+        step("update", [&](StoreProcess& p) { return p.update(id, "Brief"); });
+    }
+    step("checkpoint", [&](StoreProcess& p) { return p.files().checkpoint(); });
+}
+
+void StoreWorkload::short_lives() {
+    come_and_go("brief");
+    const auto packs = files::list_packs(fs_, files::Layout(kStoreDirectory));
+    end_.packs = packs ? packs->size() : 0;
+    step("come back", [&](StoreProcess& p) { return p.update(session("brief1"), "Again"); });
+    step("delete", [&](StoreProcess& p) { return p.remove(session("brief2")); });
+    step("checkpoint", [&](StoreProcess& p) { return p.files().checkpoint(); });
+}
+
 // Waits that end in other ways, and a session for each thing that a restart may meet.
 void StoreWorkload::second_day() {
     const SessionId c = session("c");
@@ -379,6 +400,9 @@ void StoreWorkload::third_day() {
     const SessionId waits = session("waits");
     const SessionId computes = session("computes");
     const SessionId resumed = session("resumed");
+    come_and_go("late");
+    step("come back", [&](StoreProcess& p) { return p.update(session("brief3"), "Later"); });
+    step("delete", [&](StoreProcess& p) { return p.remove(session("brief4")); });
     step("answer", [&](StoreProcess& p) { return p.say(resumed, prose("Now. ", 2), 0); });
     step("complete", [&](StoreProcess& p) { return p.complete(resumed); });
     step("go on", [&](StoreProcess& p) { return p.go_on(computes); });
@@ -401,6 +425,7 @@ void StoreWorkload::third_day() {
 WorkloadEnd StoreWorkload::run() {
     boot("boot_1");
     first_day();
+    short_lives();
     second_day();
     stop();
     world_.clock.advance(2h);

@@ -109,6 +109,7 @@ struct WorkloadEnd {
     bool whole = true;          // every step was taken
     std::string first_refusal;  // the first step that was not, and why
     Problems problems;          // what an opening had lost
+    std::size_t packs = 0;      // that were there when sessions had come and gone
 };
 
 class StoreWorkload final {
@@ -131,6 +132,8 @@ class StoreWorkload final {
     void stop();
 
     void first_day();
+    void come_and_go(std::string_view name);
+    void short_lives();
     void second_day();
     void third_day();
 

@@ -24,6 +24,7 @@ TEST(StoreCrashTest, TheWorkloadGoesThroughAndLeavesACleanDisk) {
     std::cout << "the workload: " << fs.operations() << " operations, " << world.ledger.commits()
               << " commits, " << world.ledger.records() << " records\n";
     ASSERT_TRUE(end.whole) << end.first_refusal << "\n" << fs.trace();
+    EXPECT_GT(end.packs, 0U);
     EXPECT_EQ(check_disk(world, fs, Depth::go_round), Problems());
 }
 

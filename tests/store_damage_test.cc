@@ -453,7 +453,7 @@ TEST_F(DamageTest, VerifyRefusesADirectoryInUseAndOneThatIsNone) {
 TEST_F(DamageTest, ANewerFormatIsRefused) {  // T32
     CrashingFs fs;
     (void)open(fs)->close();
-    fs.write_raw(kStoreDirectory + "/format", "{\"format\":2}\n");
+    fs.write_raw(kStoreDirectory + "/format", "{\"format\":3}\n");
     EXPECT_EQ(FileStore::open(world_.env(fs), kStoreDirectory).error().reason, "newer_format");
     for (const VerifyMode mode : {VerifyMode::look, VerifyMode::repair}) {
         EXPECT_EQ(verify(world_.env(fs), kStoreDirectory, mode).error().reason, "newer_format");

@@ -126,6 +126,36 @@ TEST_F(StoreRaceTest, NobodyWaitsForALongLogThatSomebodyReads) {
     EXPECT_FALSE(store.loads_slowly(id));
 }
 
+TEST_F(StoreRaceTest, ALogThatLeavesItsPackWhileItIsReadIsReadWhereItWent) {
+    IdSource ids(clock_, random_);
+    HoldingFs held(fs_);
+    FileStoreOptions options;
+    options.threads = FileStoreOptions::Threads::none;
+    options.open_logs = 1;
+    Result<std::unique_ptr<FileStore>> opened =
+        FileStore::open({clock_, random_, held, log_}, directory_, options);
+    ASSERT_TRUE(opened);
+    FileStore& store = **opened;
+    const SessionId id = create(store, ids);
+    for (int other = 0; other < 3; ++other)
+        (void)create(store, ids);
+    const std::filesystem::path own = directory_ + "/sessions/" + id.text() + ".messages.jsonl";
+    ASSERT_FALSE(std::filesystem::exists(own));
+
+    held.held = "/packs/";
+    auto reads = std::async(std::launch::async, [&] { return store.read(id, 1, 10); });
+    held.reads.wait();
+    held.held.clear();
+    EXPECT_TRUE(store.commit_and_wait(make_commit(id, 1, {some_words(ids, 10)})));
+    EXPECT_TRUE(store.checkpoint());
+    EXPECT_TRUE(std::filesystem::exists(own));
+    held.let_go.count_down();
+    const Result<std::vector<std::string>> lines = reads.get();
+    ASSERT_TRUE(lines) << lines.error().message;
+    ASSERT_EQ(lines->size(), 2U);
+    EXPECT_TRUE(parse_record(lines->front()));
+}
+
 TEST_F(StoreRaceTest, ALongLogIsLoadedWhileItGrowsAndGoes) {
     IdSource ids(clock_, random_);
     constexpr int kRounds = 6;

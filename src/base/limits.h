@@ -73,6 +73,7 @@ inline constexpr std::size_t kTailBytes = 8U << 20U;           // in memory, not
 inline constexpr std::uint64_t kCheckpointBytes = 24U << 20U;  // of journal, between checkpoints
 inline constexpr std::size_t kStateCacheBytes = 16U << 20U;
 inline constexpr std::uint64_t kShortLog = 8U << 10U;      // read again rather than remembered
+inline constexpr std::uint64_t kPackBytes = 16U << 20U;    // of short logs in one file
 inline constexpr std::uint64_t kLongLog = 256U << 10U;     // nothing that a loop reads by itself
 inline constexpr std::size_t kLogPageBytes = 16U << 20U;   // of records in one answer
 inline constexpr std::size_t kOpenLogs = 1000;             // with their states in memory

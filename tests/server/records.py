@@ -45,9 +45,33 @@ def read_logs(data: pathlib.Path) -> Logs:
     sessions = {}
     for path in sorted((data / "sessions").glob(f"*{_SUFFIX}")):
         session = path.name.removesuffix(_SUFFIX)
-        sessions[session] = _read(path, session, faults)
-    system = _read(data / f"system{_SUFFIX}", SYSTEM, faults)
+        sessions[session] = _read(path.read_text(encoding="utf-8"), path.name, session, faults)
+    for session, (place, text) in _packed(data).items():
+        if session not in sessions:
+            sessions[session] = _read(text, place, session, faults)
+    system_file = data / f"system{_SUFFIX}"
+    system = _read(system_file.read_text(encoding="utf-8"), system_file.name, SYSTEM, faults)
     return Logs(sessions, system, faults)
+
+
+def _packed(data: pathlib.Path) -> dict[str, tuple[str, str]]:
+    """What the index says of packs: id → where, and the text there."""
+    found = {}
+    packs = {}
+    index = data / "index.ckpt"
+    for line in index.read_text(encoding="utf-8").splitlines() if index.exists() else ():
+        row = json.loads(line)
+        session = row.get("session", {}).get("id", row.get("id"))
+        found.pop(session, None)  # a later part takes the place of an earlier one
+        if "packed" not in row:
+            continue
+        name = f"{row['packed']['pack']:010}.jsonl"
+        if name not in packs:
+            path = data / "packs" / name
+            packs[name] = path.read_bytes() if path.exists() else b""
+        begin = row["packed"]["at"]
+        found[session] = (f"{name}@{begin}", packs[name][begin:begin + row["bytes"]].decode())
+    return found
 
 
 def parse(line: str) -> Record:
@@ -56,24 +80,23 @@ def parse(line: str) -> Record:
     return record
 
 
-def _read(path: pathlib.Path, log: str, faults: list[str]) -> list[Record]:
-    text = path.read_text(encoding="utf-8")
+def _read(text: str, place: str, log: str, faults: list[str]) -> list[Record]:
     lines = text.splitlines()
     if text and not text.endswith("\n"):
-        faults.append(f"{path.name}: ends within a line")
+        faults.append(f"{place}: ends within a line")
     records = []
     chain = first_chain(log)
     for number, line in enumerate(lines, 1):
         try:
             record = parse(line)
         except ValueError as error:
-            faults.append(f"{path.name}:{number}: no JSON: {error}")
+            faults.append(f"{place}:{number}: no JSON: {error}")
             break
         chain = next_chain(chain, line)
         if record["seq"] != number:
-            faults.append(f"{path.name}:{number}: seq is {record['seq']}")
+            faults.append(f"{place}:{number}: seq is {record['seq']}")
         if record["chain"] != chain:
-            faults.append(f"{path.name}:{number}: the chain is broken")
+            faults.append(f"{place}:{number}: the chain is broken")
             chain = record["chain"]
         records.append(record)
     return records

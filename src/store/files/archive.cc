@@ -6,6 +6,7 @@
 #include <set>
 
 #include "store/files/format.h"
+#include "store/files/packs.h"
 
 namespace rouse {
 namespace {
@@ -99,10 +100,14 @@ class Picture {
             return Error(ErrorKind::corrupt, "session_damaged", row->damaged->reason);
         }
         if (row) {
-            Result<std::unique_ptr<File>> file = fs_.open(layout_.log(id), OpenMode::read);
+            const files::LogPlace place = files::place_of(layout_, id, row->packed);
+            Result<std::unique_ptr<File>> file = fs_.open(place.file, OpenMode::read);
             if (!file) return file.error();
-            Result<std::string> text = (*file)->read_at(0, row->bytes);
+            Result<std::string> text = (*file)->read_at(place.at, row->bytes);
             if (!text) return text.error();
+            if (row->packed && files::is_blanked(*text)) {
+                return Error(ErrorKind::not_found, "log_moved", "its place in the pack is empty");
+            }
             lines = *std::move(text);
         }
         LogTip tip = LogTip::start_of(id);
@@ -185,11 +190,15 @@ class Writer {
     std::uint64_t at_ = 0;
 };
 
-// Deleted since the picture was taken.
-Result<bool> is_gone_by_now(Fs& fs, const Layout& layout, const SessionId& id) {
+// A log that is not where it was when the picture was taken. Nothing: it was deleted.
+Result<std::optional<LogTip>> read_again(Fs& fs, const Layout& layout, const SessionId& id,
+                                         std::string& lines) {
     Picture now(fs, layout);
     if (Result<void> taken = now.take(); !taken) return taken.error();
-    return now.is_deleted(id) || !now.logs().contains(id);
+    if (now.is_deleted(id) || !now.logs().contains(id)) return std::optional<LogTip>();
+    const Result<LogTip> tip = now.read(id, lines);
+    if (!tip) return tip.error();
+    return *tip;
 }
 
 Result<ArchiveReport> put_logs(Env env, const Layout& layout, const ArchiveWish& wish,
@@ -212,11 +221,12 @@ Result<ArchiveReport> put_logs(Env env, const Layout& layout, const ArchiveWish&
             if (!wish.only.empty()) report.left_out.emplace_back(id, "it was deleted");
             continue;
         }
-        const Result<LogTip> tip = picture.read(id, lines);
+        Result<LogTip> tip = picture.read(id, lines);
         if (!tip && tip.error().kind == ErrorKind::not_found) {
-            const Result<bool> gone = is_gone_by_now(env.fs, layout, id);
-            if (!gone) return gone.error();
-            if (*gone && wish.only.empty()) continue;
+            const Result<std::optional<LogTip>> now = read_again(env.fs, layout, id, lines);
+            if (!now) tip = now.error();
+            if (now && *now) tip = **now;
+            if (now && !*now && wish.only.empty()) continue;
         }
         if (!tip) {
             report.left_out.emplace_back(id, tip.error().message);
@@ -402,7 +412,7 @@ class Importer {
 Result<ArchiveReport> write_archive(Env env, const std::string& directory, const std::string& file,
                                     const ArchiveWish& wish) {
     const Layout layout(directory);
-    if (Result<void> known = files::check_format(env.fs, layout); !known) return known.error();
+    if (Result<int> known = files::check_format(env.fs, layout); !known) return known.error();
     if (env.fs.status(file)) {
         return Error(ErrorKind::conflict, "file_exists",
                      file + " is there already; nothing was written");

@@ -48,7 +48,8 @@ FileStore::FileStore(Env env, files::Layout layout, FileStoreOptions options,
       sequencer_(env.clock,
                  std::min<std::size_t>(limits::kCommitBytes, options_.segment_bytes * 3 / 4),
                  std::min<std::size_t>(limits::kGroupBytes, options_.segment_bytes * 3 / 4)),
-      table_(env, layout_, options_.cache_bytes) {}
+      table_(env, layout_, options_.cache_bytes),
+      packs_(env.fs, layout_) {}
 
 FileStore::~FileStore() {
     (void)close();
@@ -242,7 +243,7 @@ void FileStore::write_batch(const std::shared_ptr<Batch>& batch) {
         }
         if (house_is_due) call_house();
         const std::size_t tails = tail_bytes_ + durable_bytes_;
-        if (tails > options_.tail_bytes * kTailsTooLong) (void)flush_logs();
+        if (tails > options_.tail_bytes * kTailsTooLong) (void)flush_logs(Flush::all);
         pace();
     } else if (is_passing(position.error())) {
         // There was no segment to write to, so nothing is half there. What was sequenced behind

@@ -24,6 +24,7 @@
 #include "store/files/journal.h"
 #include "store/files/layout.h"
 #include "store/files/log_table.h"
+#include "store/files/packs.h"
 #include "store/files/sequencer.h"
 #include "store/store.h"
 
@@ -124,7 +125,9 @@ class FileStore final : public Store {
     enum class Due : std::uint8_t { no, yes, at_rest };
     Due checkpoint_due(Call call);
     void prepare_segment();
-    Result<void> flush_logs();
+    enum class Flush : std::uint8_t { all, but_short_lives };
+    Result<void> flush_logs(Flush which);
+    bool has_much_to_do();
     // `yes`: there is time to make the index short again.
     enum class Tidy : std::uint8_t { no, yes };
     Result<void> checkpoint(Tidy tidy);
@@ -136,17 +139,20 @@ class FileStore final : public Store {
     Result<std::unique_ptr<File>> open_log(const LogWrite& write);
     Result<void> write_log(const LogWrite& write);
     Result<void> write_log_and_views(const LogWrite& write);
+    Result<void> write_packed(std::vector<LogWrite>& writes);
     void note_written(const std::vector<LogWrite>& writes);
     void retire_if_idle(const SessionId& id);
     void retire_idle();
     enum class Views : std::uint8_t { all, where_some_are };
     Result<void> write_down(const std::vector<SessionId>& ids, Views views);
     Result<void> write_down_rested();
+    Result<void> write_down_came_and_went();
     Result<void> write_down_resting();
     Result<void> cut_log(const SessionId& id, File& file, std::uint64_t end,
                          std::string_view known);
     Result<void> rewrite(const SessionId& id);
     Result<void> write_pending_index();
+    Result<void> tidy_packs(files::LogTable::Leftovers& leftovers, Tidy tidy);
     // A full disk is waited out, and so is a lack of descriptors; any other failure ends the store.
     void note_failure(const Error& error);
 
@@ -188,6 +194,7 @@ class FileStore final : public Store {
     files::JournalPosition rested_;        // when a burst of work was last cleared away
     files::JournalPosition seen_applied_;  // at the last tick of the house
     int ticks_of_rest_ = 0;
+    int ticks_of_load_left_ = 0;
     std::atomic<std::size_t> open_logs_ = 0;
     std::atomic<std::size_t> tail_bytes_ = 0;
     std::optional<Error> failure_;
@@ -207,6 +214,8 @@ class FileStore final : public Store {
     std::condition_variable house_work_;
     bool house_called_ = false;
     bool stop_house_ = false;
+    files::PackWriter packs_;
+    Timestamp packs_tidied_at_{};
     Timestamp pending_index_at_{};
     bool index_is_ours_ = false;  // this process wrote its first part
 

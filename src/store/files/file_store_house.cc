@@ -16,7 +16,9 @@ using files::SessionIndex;
 
 constexpr std::chrono::milliseconds kTick{250};
 constexpr std::chrono::minutes kPendingIndexEvery{1};
+constexpr std::chrono::minutes kPacksTidiedEvery{1};
 constexpr int kTicksOfRest = 4;
+constexpr int kTicksOfLoad = 2;
 constexpr std::uint64_t kBurst = 16;  // so much of what makes a checkpoint due
 
 // So many logs are copied and noted at a time: nobody waits long for the table, and the memory of
@@ -55,6 +57,12 @@ struct FileStore::LogWrite {
     std::shared_ptr<const SessionState> state = {};  // none: the log alone
     std::vector<PendingId> gone = {};
     bool has_views = false;
+    bool came_and_went = false;  // without views then, and in a pack if it is short
+    std::optional<files::PackPlace> packed = {};
+
+    bool is_for_pack() const {
+        return came_and_went && at == 0 && !tail.empty() && tail.size() <= limits::kShortLog;
+    }
 };
 
 void FileStore::run_house() {
@@ -100,13 +108,24 @@ void FileStore::keep_house(Call call) {
         tails = table_.tail_bytes();
     }
     // Short tails wait for the clock: people read these files.
-    if (tails >= options_.tail_bytes || (call == Call::by_clock && tails > 0)) (void)flush_logs();
+    if (tails >= options_.tail_bytes) {
+        (void)flush_logs(Flush::all);
+    } else if (call == Call::by_clock && tails > 0) {
+        (void)flush_logs(Flush::but_short_lives);
+    }
+}
+
+// A checkpoint closes most logs, so that under load there are few of them for a moment.
+bool FileStore::has_much_to_do() {
+    return table_.open_logs().size() > options_.open_logs || ticks_of_load_left_ > 0;
 }
 
 FileStore::Due FileStore::checkpoint_due(Call call) {
     const auto lock = lock_table();
     if (failure_) return Due::no;
     if (call == Call::by_clock) {
+        const bool calm = table_.open_logs().size() <= options_.open_logs;
+        ticks_of_load_left_ = calm ? std::max(0, ticks_of_load_left_ - 1) : kTicksOfLoad;
         const bool rests = std::exchange(seen_applied_, applied_) == applied_;
         ticks_of_rest_ = rests ? ticks_of_rest_ + 1 : 0;
         // What a burst of work left open costs memory now, and time if the process is killed.
@@ -185,14 +204,18 @@ Result<void> FileStore::cut_log(const SessionId& id, File& file, std::uint64_t e
     return file.truncate(end);
 }
 
-Result<void> FileStore::flush_logs() {
+Result<void> FileStore::flush_logs(Flush which) {
     const std::lock_guard house(house_mutex_);
     std::vector<SessionId> ids;
     {
         const auto lock = lock_table();
         if (failure_) return *failure_;
+        // While there is much to do, what came and went goes to a pack by and by.
+        const bool may_wait = which == Flush::but_short_lives && has_much_to_do();
         for (const auto& [id, log] : table_.open_logs()) {
-            if (!log.tail.empty()) ids.push_back(id);
+            const bool waits = may_wait && log.has_ended() && !log.has_views &&
+                               log.written() == 0 && log.tail.size() <= limits::kShortLog;
+            if (log.changed && !log.tail.empty() && !waits) ids.push_back(id);
         }
     }
     Result<void> written = in_portions(ids, [&](std::span<const SessionId> portion) {
@@ -241,11 +264,38 @@ Result<void> FileStore::write_log_and_views(const LogWrite& write) {
     return files::remove_old_views(env_.fs, layout_, *write.state, write.gone);
 }
 
+// The short ones of those whose sessions came and went, one behind the other.
+Result<void> FileStore::write_packed(std::vector<LogWrite>& writes) {
+    std::string together;
+    for (const LogWrite& write : writes) {
+        if (write.is_for_pack()) together += write.tail;
+    }
+    if (together.empty()) return {};
+    Result<files::PackPlace> place = packs_.append(together);
+    if (!place) return place.error();
+    for (LogWrite& write : writes) {
+        if (!write.is_for_pack()) continue;
+        write.packed = *place;
+        place->at += write.tail.size();
+    }
+    return {};
+}
+
 void FileStore::note_written(const std::vector<LogWrite>& writes) {
     for (const LogWrite& write : writes) {
         const auto found = table_.open_logs().find(write.id);
         if (found == table_.open_logs().end()) continue;
         OpenLog& log = found->second;
+        if (write.packed) {
+            // If it goes on meanwhile, it gets a file of its own with what it still has in memory.
+            const bool is_over = log.tip.last == write.last && !log.state->deleted;
+            if (is_over && sequencer_.forget(write.id, log.tip)) {
+                table_.retire_packed(write.id, *write.packed);
+            } else {
+                table_.leave_in_pack(write.id, {*write.packed, write.tail.size()});
+            }
+            continue;
+        }
         table_.drop_tail(log, write.tail.size());
         std::erase_if(log.pending_views, [&](const PendingId& view) {
             return std::ranges::find(write.gone, view) != write.gone.end();
@@ -268,15 +318,18 @@ Result<void> FileStore::write_down(const std::vector<SessionId>& ids, Views view
                 OpenLog& log = found->second;
                 // One that was deleted since it was chosen: an index that knows it still needs its
                 // log.
-                const bool came_and_went = log.has_ended() && !log.has_views;
-                const bool alone =
-                    log.state->deleted || (views == Views::where_some_are && came_and_went);
-                writes.push_back(alone ? plan_log(id, log) : plan_views(id, log));
+                const bool came_and_went =
+                    views == Views::where_some_are && log.has_ended() && !log.has_views;
+                const bool no_views = log.state->deleted || came_and_went;
+                writes.push_back(no_views ? plan_log(id, log) : plan_views(id, log));
+                writes.back().came_and_went = came_and_went && !log.state->deleted;
             }
         }
         for (const LogWrite& write : writes) {
+            if (write.is_for_pack()) continue;
             if (Result<void> done = write_log_and_views(write); !done) return done;
         }
+        if (Result<void> done = write_packed(writes); !done) return done;
         const std::lock_guard sequencing(sequencing_);
         const auto lock = lock_table();
         note_written(writes);
@@ -318,7 +371,8 @@ void FileStore::retire_idle() {
 // disk does not cover is cut, and the journal refills it.
 //
 // First those whose runs have ended, the oldest first, all the time: nothing more is expected of
-// them. So many of them leave no time for views: one that never had any is its log alone.
+// them. So many of them leave no time for views, nor for files of their own: one that never had any
+// is its log alone, in a pack if it is short.
 Result<void> FileStore::write_down_rested() {
     const std::lock_guard house(house_mutex_);
     for (;;) {
@@ -341,6 +395,21 @@ Result<void> FileStore::write_down_rested() {
             return {};
         }
     }
+}
+
+// Before a checkpoint under load, and not in it: its copy of the index must say where each log is.
+Result<void> FileStore::write_down_came_and_went() {
+    std::vector<SessionId> ended;
+    {
+        const auto lock = lock_table();
+        if (failure_) return *failure_;
+        if (!has_much_to_do()) return {};
+        for (const auto& [id, log] : table_.open_logs()) {
+            const bool came_and_went = log.changed && log.has_ended() && !log.has_views;
+            if (came_and_went && !log.state->deleted && id != system_log()) ended.push_back(id);
+        }
+    }
+    return write_down(ended, Views::where_some_are);
 }
 
 // Where those are not enough, also what waits or works and has not moved since the last tick.
@@ -367,7 +436,8 @@ Result<void> FileStore::write_down_resting() {
 
 Result<void> FileStore::checkpoint(Tidy tidy) {
     const std::lock_guard house(house_mutex_);
-    Result<void> written = write_checkpoint(tidy);
+    Result<void> written = tidy == Tidy::no ? write_down_came_and_went() : Result<void>();
+    if (written) written = write_checkpoint(tidy);
     if (!written) note_failure(written.error());
     return written;
 }
@@ -388,7 +458,8 @@ Result<void> FileStore::append_to_index(std::uint64_t at, std::string_view part)
 Result<void> FileStore::write_checkpoint(Tidy tidy) {
     const Result<FileStatus> on_disk = env_.fs.status(layout_.index());
     std::vector<SessionId> changed;
-    std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted;
+    std::vector<files::LogTable::Deleted> deleted;
+    files::LogTable::Leftovers leftovers;
     SessionIndex index;
     bool whole = false;
     std::uint64_t index_end = 0;
@@ -406,20 +477,26 @@ Result<void> FileStore::write_checkpoint(Tidy tidy) {
         index_end = rows.file_bytes();
         // What another process wrote may be in the page cache alone, if its sync failed.
         const bool as_written = index_is_ours_ && on_disk && on_disk->size == index_end;
-        whole = !as_written || rows.wants_whole(tidy == Tidy::yes);
+        whole = !as_written || rows.wants_whole(tidy == Tidy::yes) ||
+                (tidy == Tidy::yes && table_.has_leftovers());
+        // As long as an earlier part may count again, what it names must be there.
+        if (whole) leftovers = table_.take_leftovers();
         index = rows.copy_for(whole);
     }
 
     // What is committed meanwhile may be written too: beyond the index, it proves nothing.
     const auto write_files = [&]() -> Result<void> {
         if (Result<void> done = write_down(changed, Views::all); !done) return done;
-        for (const auto& [id, views] : deleted) {
-            Result<void> done = files::remove_views(env_.fs, layout_, id, views);
+        for (const files::LogTable::Deleted& one : deleted) {
+            Result<void> done = files::remove_views(env_.fs, layout_, one.id, one.views);
             if (!done) return done;
-            done = env_.fs.remove(layout_.log(id));
+            done = env_.fs.remove(layout_.log(one.id));
             if (!done && done.error().kind != ErrorKind::not_found) return done;
+            for (const files::PackedLog& log : one.packed) {
+                if (done = files::blank(env_.fs, layout_, log); !done) return done;
+            }
         }
-        return {};
+        return packs_.finish();
     };
     Result<void> done = write_files();
     if (done) {
@@ -435,6 +512,7 @@ Result<void> FileStore::write_checkpoint(Tidy tidy) {
     if (!done) {
         const auto lock = lock_table();
         table_.return_deleted(std::move(deleted));
+        table_.return_leftovers(std::move(leftovers));
         return done;
     }
 
@@ -461,9 +539,32 @@ Result<void> FileStore::write_checkpoint(Tidy tidy) {
         index_is_ours_ = true;
         covered_ = position;
     }
+    done = tidy_packs(leftovers, tidy);
+    {
+        const auto lock = lock_table();
+        table_.return_leftovers(std::move(leftovers));
+    }
+    if (!done) return done;
     if (Result<void> recycled = journal_.recycle(position); !recycled) return recycled;
     if (env_.clock.now() - pending_index_at_ < kPendingIndexEvery) return {};
     return write_pending_index();
+}
+
+// What the index on disk does not name any more. Takes what is done off the list.
+Result<void> FileStore::tidy_packs(files::LogTable::Leftovers& leftovers, Tidy tidy) {
+    while (!leftovers.empty()) {
+        const files::PackedLog& copy = leftovers.begin()->second;
+        if (Result<void> done = files::blank(env_.fs, layout_, copy); !done) return done;
+        leftovers.erase(leftovers.begin());
+    }
+    if (tidy == Tidy::no && env_.clock.now() - packs_tidied_at_ < kPacksTidiedEvery) return {};
+    packs_tidied_at_ = env_.clock.now();
+    SessionIndex::NamesOfPacks names;
+    {
+        const auto lock = lock_table();
+        names = table_.index().names_of_packs();
+    }
+    return files::remove_packs_but(env_.fs, layout_, names.all());
 }
 
 Result<void> FileStore::rewrite() {
@@ -487,7 +588,8 @@ Result<void> FileStore::rewrite(const SessionId& id) {
     if (!log) return log.error().kind == ErrorKind::corrupt ? Result<void>() : log.error();
     table_.mark_changed(**log);
     Result<std::unique_ptr<File>> file = env_.fs.open(layout_.log(id), OpenMode::write);
-    if (!file && file.error().kind == ErrorKind::not_found) return {};  // all of it is in the tail
+    const bool all_in_tail = (*log)->written() == 0;
+    if (!file && file.error().kind == ErrorKind::not_found && all_in_tail) return {};
     if (!file) return file.error();
     return cut_log(id, **file, (*log)->written(), (*log)->tail);
 }

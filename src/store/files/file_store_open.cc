@@ -8,6 +8,7 @@
 #include "domain/fold.h"
 #include "store/files/file_store.h"
 #include "store/files/format.h"
+#include "store/files/packs.h"
 
 namespace rouse {
 namespace {
@@ -22,8 +23,8 @@ using files::OpenLog;
 using files::SessionIndex;
 
 Result<void> make_directories(Fs& fs, const Layout& layout) {
-    for (const std::string& path :
-         {layout.sessions(), layout.pending(), layout.journal(), layout.damaged()}) {
+    for (const std::string& path : {layout.sessions(), layout.packs(), layout.pending(),
+                                    layout.journal(), layout.damaged()}) {
         if (Result<void> made = fs.make_directory(path); !made) return made;
     }
     return fs.sync_directory(layout.root());
@@ -31,11 +32,12 @@ Result<void> make_directories(Fs& fs, const Layout& layout) {
 
 // The format is written last: whatever has none is not a data directory yet.
 Result<void> make_or_check(Fs& fs, const Layout& layout) {
-    const Result<void> known = files::check_format(fs, layout);
+    const Result<int> known = files::check_format(fs, layout);
     const bool is_new = !known && known.error().reason == "not_a_data_directory";
-    if (!known && !is_new) return known;
+    if (!known && !is_new) return known.error();
     if (Result<void> made = make_directories(fs, layout); !made) return made;
-    return is_new ? files::write_format(fs, layout) : Result<void>();
+    return is_new || *known < files::kFormatVersion ? files::write_format(fs, layout)
+                                                    : Result<void>();
 }
 
 }  // namespace
@@ -52,6 +54,7 @@ class FileStore::Opener {
             [this](const JournalPosition&, std::string_view payload) { return replay(payload); });
         if (!end) return end.error();
         if (Result<void> done = set_missing_aside(); !done) return done;
+        if (Result<void> done = set_suspects_aside(); !done) return done;
         if (Result<void> done = cut_logs(); !done) return done;
         for (const files::JournalDamage& damage : end->damage) {
             if (Result<void> done = keep_damaged_group(damage); !done) return done;
@@ -134,10 +137,76 @@ class FileStore::Opener {
         const Result<std::vector<std::string>> names = env_.fs.list(layout_.sessions());
         if (!names) return names.error();
         if (Result<void> done = rebuild_log(system_log()); !done) return done;
+        if (Result<void> done = rebuild_packs(); !done) return done;
         for (const std::string& name : *names) {
             const std::optional<SessionId> id = Layout::session_of_log(name);
             if (!id || table_.is_deleted(*id)) continue;
             if (Result<void> done = rebuild_log(*id); !done) return done;
+        }
+        return {};
+    }
+
+    Result<void> rebuild_packs() {
+        const Result<std::vector<std::uint64_t>> packs = files::list_packs(env_.fs, layout_);
+        if (!packs) return packs.error();
+        for (const std::uint64_t number : *packs) {
+            const Result<std::string> text = env_.fs.read_file(layout_.pack(number));
+            if (!text) return text.error();
+            const files::PackText pack = files::read_pack(*text);
+            bool is_whole = !pack.has_strays;
+            for (const files::PackText::Log& log : pack.logs)
+                is_whole = rebuild_packed(number, log) && is_whole;
+            if (is_whole) continue;
+            const std::string kept =
+                layout_.damaged() + "/pack-" + std::to_string(number) + ".jsonl";
+            if (Result<void> saved = env_.fs.replace_file(kept, *text); !saved) return saved;
+            env_.log.error("pack.damaged", {{"file", layout_.pack(number)}, {"kept", kept}});
+        }
+        return {};
+    }
+
+    // False: the log does not follow to its end. It may be one that the journal still has.
+    bool rebuild_packed(std::uint64_t number, const files::PackText::Log& packed) {
+        OpenLog log;
+        SessionState& state = log.state.change();
+        log.tip = LogTip::start_of(packed.id);
+        const Result<void> read =
+            files::read_lines(packed.text, log.tip,
+                              [&](const Record& record, std::string_view) { fold(state, record); });
+        const LogTip tip = log.tip;
+        if (table_.is_deleted(packed.id) || !goes_further(packed.id, tip)) return read.has_value();
+        log.tail = packed.text.substr(0, tip.bytes);
+        table_.adopt_log(packed.id, std::move(log));
+        suspects_.erase(packed.id);
+        const std::string report = report_of(packed.id);
+        const Damage here{layout_.pack(number), packed.at + tip.bytes, ""};
+        const Result<Damage> known = from_json<Damage>(report, "the report of damage");
+        const bool was_set_aside =
+            known && known->file == here.file && known->offset == here.offset;
+        if (!read) suspects_[packed.id] = {tip.last, read.error().message};
+        if (was_set_aside) suspects_[packed.id] = {tip.last, known->reason};
+        return read.has_value();
+    }
+
+    bool goes_further(const SessionId& id, const LogTip& tip) {
+        const Result<Seq> known = table_.last_seq(id);
+        return known ? *known < tip.last : known.error().reason == "unknown_session";
+    }
+
+    // The first line of what was reported of the session, if anything.
+    std::string report_of(const SessionId& id) {
+        const Result<std::string> report =
+            env_.fs.read_file(layout_.damaged() + "/" + id.text() + ".json");
+        return report ? report->substr(0, report->find('\n')) : std::string();
+    }
+
+    // What is left of a log in a damaged pack, unless the journal had the rest.
+    Result<void> set_suspects_aside() {
+        for (const auto& [id, suspect] : suspects_) {
+            const auto log = table_.open_logs().find(id);
+            if (log == table_.open_logs().end() || log->second.tip.last != suspect.last) continue;
+            const Damage damage{layout_.log(id), log->second.tip.bytes, suspect.reason};
+            if (Result<void> done = table_.set_aside(id, damage, {}); !done) return done;
         }
         return {};
     }
@@ -167,6 +236,13 @@ class FileStore::Opener {
         }
         if (log.tip.last == 0 && (read || torn)) return {};  // made, and never written to
         const std::uint64_t good_bytes = log.tip.bytes;
+        if (table_.open_logs().contains(id)) {
+            // A pack has it, too, and counts if the move to this file was cut short.
+            if (!goes_further(id, log.tip)) {
+                return read || torn ? Result<void>() : keep_rest(id, good_bytes, rest);
+            }
+            suspects_.erase(id);
+        }
         table_.adopt_log(id, std::move(log));
         for (const auto& [session, at] : tombstones)
             table_.adopt_tombstone(session, at);
@@ -190,12 +266,18 @@ class FileStore::Opener {
             id, damage ? *damage : Damage{layout_.log(id), good_bytes, damage.error().message}, {});
     }
 
-    Result<void> cut_torn_line(const SessionId& id, const std::string& path, std::uint64_t at,
-                               std::string_view rest) {
+    Result<void> keep_rest(const SessionId& id, std::uint64_t at, std::string_view rest) {
         const std::string kept =
             layout_.damaged() + "/" + id.text() + "-" + std::to_string(at) + ".torn";
         if (Result<void> saved = env_.fs.replace_file(kept, rest); !saved) return saved;
-        env_.log.warn("log.torn_tail_cut", {{"file", path}, {"offset", at}, {"kept", kept}});
+        env_.log.warn("log.torn_tail_cut",
+                      {{"file", layout_.log(id)}, {"offset", at}, {"kept", kept}});
+        return {};
+    }
+
+    Result<void> cut_torn_line(const SessionId& id, const std::string& path, std::uint64_t at,
+                               std::string_view rest) {
+        if (Result<void> kept = keep_rest(id, at, rest); !kept) return kept;
         Result<std::unique_ptr<File>> file = env_.fs.open(path, OpenMode::write);
         if (!file) return file.error();
         if (Result<void> cut = (*file)->truncate(at); !cut) return cut;
@@ -258,7 +340,10 @@ class FileStore::Opener {
     Result<void> set_missing_aside() {
         for (const auto& [id, lines] : missing_) {
             if (table_.index().deleted_at(id)) continue;
-            const Damage damage{layout_.log(id), 0, "the file is missing"};
+            const std::optional<IndexRow> row = table_.index().find(id);
+            const files::LogPlace place =
+                files::place_of(layout_, id, row ? row->packed : std::nullopt);
+            const Damage damage{place.file, place.at, "the log is missing"};
             unappended_[id] = lines;
             if (Result<void> done = table_.set_aside(id, damage, lines); !done) return done;
         }
@@ -322,6 +407,12 @@ class FileStore::Opener {
     bool rebuilt_ = false;
     bool part_cut_ = false;
     bool journal_missing_ = false;
+    // Logs that were rebuilt from a pack up to where they do not follow.
+    struct Suspect {
+        Seq last = 0;
+        std::string reason;
+    };
+    std::map<SessionId, Suspect> suspects_;
     std::map<SessionId, std::string> unappended_;
     std::map<SessionId, std::string> missing_;  // what the journal has for logs without a file
 };

@@ -80,8 +80,14 @@ Result<std::vector<std::string>> FileStore::read(const SessionId& log, Seq from,
         return files::slice_lines(extent->tail, first_in_tail, from, limit);
     }
     // The file only grows, so what is known to be written can be read without the lock.
-    Result<std::vector<std::string>> lines =
-        files::find_lines(env_.fs, layout_.log(log), extent->written, from, limit);
+    Result<std::vector<std::string>> lines = files::find_lines(
+        env_.fs, files::place_of(layout_, log, extent->packed), extent->written, from, limit);
+    bool has_moved = false;
+    if (extent->packed) {
+        const auto lock = lock_table();
+        has_moved = !table_.is_packed_at(log, *extent->packed);
+    }
+    if (has_moved) return read(log, from, limit);
     if (!lines) return lines;
     const std::size_t bytes = total_bytes(*lines);
     if (limit.is_reached(lines->size(), bytes)) return lines;

@@ -12,7 +12,7 @@ struct Format {
 
 }  // namespace
 
-Result<void> check_format(Fs& fs, const Layout& layout) {
+Result<int> check_format(Fs& fs, const Layout& layout) {
     const Result<std::string> text = fs.read_file(layout.format());
     if (!text && text.error().kind == ErrorKind::not_found) {
         const Result<FileStatus> root = fs.status(layout.root());
@@ -26,7 +26,9 @@ Result<void> check_format(Fs& fs, const Layout& layout) {
     const std::string_view line = std::string_view(*text).substr(0, text->find('\n'));
     const Result<Format> format = from_json<Format>(line, layout.format());
     if (!format) return format.error();
-    if (format->format == kFormatVersion) return {};
+    if (format->format >= 1 && format->format <= kFormatVersion) {
+        return static_cast<int>(format->format);
+    }
     return Error(ErrorKind::invalid, "newer_format",
                  layout.root() + " has format " + std::to_string(format->format) +
                      "; this version knows " + std::to_string(kFormatVersion));

@@ -5,7 +5,23 @@
 namespace rouse::files {
 namespace {
 
-constexpr std::size_t kSegmentDigits = 10;
+std::string with_number(const std::string& directory, std::uint64_t number, const char* suffix) {
+    constexpr std::size_t kDigits = 10;
+    std::string digits = std::to_string(number);
+    digits.insert(0, kDigits - std::min(kDigits, digits.size()), '0');
+    return directory + "/" + digits + suffix;
+}
+
+std::optional<std::uint64_t> number_before(std::string_view suffix, std::string_view file_name) {
+    if (!file_name.ends_with(suffix)) return std::nullopt;
+    file_name.remove_suffix(suffix.size());
+    std::uint64_t number = 0;
+    const auto parsed =
+        std::from_chars(file_name.data(), file_name.data() + file_name.size(), number);
+    const bool is_whole = parsed.ptr == file_name.data() + file_name.size();
+    if (parsed.ec != std::errc{} || !is_whole) return std::nullopt;
+    return number;
+}
 
 }  // namespace
 
@@ -14,9 +30,11 @@ std::string Layout::stem(const SessionId& id) const {
 }
 
 std::string Layout::segment(std::uint64_t number) const {
-    std::string digits = std::to_string(number);
-    digits.insert(0, kSegmentDigits - std::min(kSegmentDigits, digits.size()), '0');
-    return journal() + "/" + digits + ".log";
+    return with_number(journal(), number, kSegmentSuffix);
+}
+
+std::string Layout::pack(std::uint64_t number) const {
+    return with_number(packs(), number, kPackSuffix);
 }
 
 std::optional<SessionId> Layout::session_of_log(std::string_view file_name) {
@@ -28,13 +46,11 @@ std::optional<SessionId> Layout::session_of_log(std::string_view file_name) {
 }
 
 std::optional<std::uint64_t> Layout::number_of_segment(std::string_view file_name) {
-    if (!file_name.ends_with(".log")) return std::nullopt;
-    file_name.remove_suffix(4);
-    std::uint64_t number = 0;
-    const char* end = file_name.data() + file_name.size();
-    const auto parsed = std::from_chars(file_name.data(), end, number);
-    if (parsed.ec != std::errc{} || parsed.ptr != end) return std::nullopt;
-    return number;
+    return number_before(kSegmentSuffix, file_name);
+}
+
+std::optional<std::uint64_t> Layout::number_of_pack(std::string_view file_name) {
+    return number_before(kPackSuffix, file_name);
 }
 
 }  // namespace rouse::files

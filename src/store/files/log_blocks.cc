@@ -76,13 +76,14 @@ Error log_too_short(const std::string& path, std::uint64_t size, std::uint64_t e
             path + " has " + std::to_string(size) + " bytes of " + std::to_string(expected)};
 }
 
-Result<void> read_log_lines(Fs& fs, const std::string& path, std::uint64_t bytes, LogTip& tip,
+Result<void> read_log_lines(Fs& fs, const LogPlace& place, std::uint64_t bytes, LogTip& tip,
                             const OnRecord& on_record) {
     if (bytes <= tip.bytes) return {};
-    const Result<std::unique_ptr<File>> file = fs.open(path, OpenMode::read);
+    const Result<std::unique_ptr<File>> file = fs.open(place.file, OpenMode::read);
     if (!file) return file.error();
     const bool is_long = bytes - tip.bytes >= kLong;
-    BlockReader blocks(**file, tip.bytes, bytes, is_long ? kLongBlock : kBlock);
+    BlockReader blocks(**file, place.at + tip.bytes, place.at + bytes,
+                       is_long ? kLongBlock : kBlock);
     Chain chain = tip.chain;
     const auto next = [&]() -> Result<std::optional<Block>> {
         Result<std::optional<Block>> block = blocks.next();
@@ -94,7 +95,7 @@ Result<void> read_log_lines(Fs& fs, const std::string& path, std::uint64_t bytes
         Block block = *std::move(*ahead);
         if (is_long) ahead = next();
         if (Result<void> read = read_block(block, tip, on_record); !read) return read;
-        if (block.missing > 0) return log_too_short(path, bytes - block.missing, bytes);
+        if (block.missing > 0) return log_too_short(place.file, bytes - block.missing, bytes);
         if (!is_long) ahead = next();
     }
     return ahead ? Result<void>() : ahead.error();

@@ -29,8 +29,8 @@ std::optional<Seq> seq_of(std::string_view line) {
 
 class LogSearch {
  public:
-    LogSearch(File& file, std::string path, std::uint64_t bytes)
-        : file_(file), path_(std::move(path)), bytes_(bytes) {}
+    LogSearch(File& file, const LogPlace& place, std::uint64_t bytes)
+        : file_(file), place_(place), bytes_(bytes) {}
 
     Result<std::vector<std::string>> run(Seq from, ReadLimit limit) {
         const Result<LineStart> start = start_before(from);
@@ -107,26 +107,26 @@ class LogSearch {
     }
 
     Result<std::string> read(std::uint64_t offset, std::uint64_t length) {
-        Result<std::string> text = file_.read_at(offset, length);
+        Result<std::string> text = file_.read_at(place_.at + offset, length);
         if (text && text->size() < length) {
-            return log_too_short(path_, offset + text->size(), bytes_);
+            return log_too_short(place_.file, offset + text->size(), bytes_);
         }
         return text;
     }
 
     File& file_;
-    std::string path_;
+    const LogPlace& place_;
     std::uint64_t bytes_;
 };
 
 }  // namespace
 
-Result<std::vector<std::string>> find_lines(Fs& fs, const std::string& path, std::uint64_t bytes,
+Result<std::vector<std::string>> find_lines(Fs& fs, const LogPlace& place, std::uint64_t bytes,
                                             Seq from, ReadLimit limit) {
     if (bytes == 0) return std::vector<std::string>();
-    const Result<std::unique_ptr<File>> file = fs.open(path, OpenMode::read);
+    const Result<std::unique_ptr<File>> file = fs.open(place.file, OpenMode::read);
     if (!file) return file.error();
-    return LogSearch(**file, path, bytes).run(from, limit);
+    return LogSearch(**file, place, bytes).run(from, limit);
 }
 
 }  // namespace rouse::files

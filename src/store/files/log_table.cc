@@ -43,6 +43,15 @@ void strike(std::unordered_map<std::string, std::set<SessionId>>& names, const s
     if (found->second.empty()) names.erase(found);
 }
 
+IndexRow row_of(const SessionId& id, const OpenLog& log) {
+    IndexRow row;
+    row.session = summarize(*log.state);
+    row.session.id = id;
+    row.bytes = log.tip.bytes;
+    row.chain = log.tip.chain.hex();
+    return row;
+}
+
 // The system log says nothing about any session's state: its end is all there is to know.
 SessionState system_state(const IndexRow& row) {
     SessionState state;
@@ -70,9 +79,14 @@ Result<LogTable::ReadLog> LogTable::read_log(const SessionId& id, const IndexRow
     }
     SessionState& state = log.state.change();
     log.tip = LogTip::start_of(id);
+    const OnRecord take = [&](const Record& record, std::string_view line) {
+        fold(state, record);
+        if (!row.packed) return;
+        log.tail += line;
+        log.tail += '\n';
+    };
     const Result<void> read =
-        read_log_lines(env_.fs, layout_.log(id), row.bytes, log.tip,
-                       [&](const Record& record, std::string_view) { fold(state, record); });
+        read_log_lines(env_.fs, place_of(layout_, id, row.packed), row.bytes, log.tip, take);
     if (!read && read.error().kind == ErrorKind::io) return read.error();
     if (!read) found.wrong = read.error().message;
     const LogTip expected{row.session.last_seq, *chain, row.bytes};
@@ -84,7 +98,8 @@ Result<OpenLog> LogTable::read_good_log(const SessionId& id, const IndexRow& row
     Result<ReadLog> read = read_log(id, row);
     if (!read) return read.error();
     if (read->wrong.empty()) return std::move(read->log);
-    const Damage damage{layout_.log(id), read->log.tip.bytes, read->wrong};
+    const LogPlace place = place_of(layout_, id, row.packed);
+    const Damage damage{place.file, place.at + read->log.tip.bytes, read->wrong};
     if (Result<void> kept = set_aside(id, damage, {}); !kept) return kept.error();
     return session_damaged(id, damage);
 }
@@ -101,7 +116,8 @@ Result<OpenLog*> LogTable::open(const SessionId& id, IfMissing if_missing) {
         return &open_.emplace(id, std::move(log)).first->second;
     }
     if (row->damaged) return session_damaged(id, *row->damaged);
-    if (StateCache::Entry* cached = cache_.find(id)) {
+    StateCache::Entry* cached = cache_.find(id);
+    if (cached != nullptr && !row->packed) {
         OpenLog log;
         log.state = std::move(cached->state);
         log.tip = cached->tip;
@@ -111,6 +127,10 @@ Result<OpenLog*> LogTable::open(const SessionId& id, IfMissing if_missing) {
     }
     Result<OpenLog> log = read_good_log(id, *row);
     if (!log) return log.error();
+    // It goes on in a file of its own, which is written with what is appended.
+    log->was_packed = row->packed.has_value();
+    tail_bytes_ += log->tail.size();
+    cache_.erase(id);
     return &open_.emplace(id, *std::move(log)).first->second;
 }
 
@@ -118,9 +138,15 @@ Result<bool> LogTable::file_is_missing(const SessionId& id) {
     if (id == system_log() || open_.contains(id) || index_.deleted_at(id)) return false;
     const std::optional<IndexRow> row = index_.find(id);
     if (!row || row->damaged || row->bytes == 0) return false;
-    const Result<FileStatus> status = env_.fs.status(layout_.log(id));
+    const LogPlace place = place_of(layout_, id, row->packed);
+    const Result<FileStatus> status = env_.fs.status(place.file);
     if (!status && status.error().kind != ErrorKind::not_found) return status.error();
-    return !status;
+    if (!status || !row->packed) return !status;
+    const Result<std::unique_ptr<File>> file = env_.fs.open(place.file, OpenMode::read);
+    if (!file) return file.error();
+    const Result<std::string> text = (*file)->read_at(place.at, row->bytes);
+    if (!text) return text.error();
+    return is_blanked(*text);
 }
 
 void LogTable::fold_into(OpenLog& log, const RecordView& record) {
@@ -148,23 +174,28 @@ void LogTable::mark_changed(OpenLog& log) {
 
 void LogTable::adopt_new(const SessionId& id) {
     index_.revive(id);
-    std::erase_if(deleted_, [&](const auto& deleted) { return deleted.first == id; });
+    std::erase_if(deleted_, [&](const Deleted& deleted) { return deleted.id == id; });
 }
 
 // Its own last record and the tombstone in the system log both say so; the first one counts.
 void LogTable::remove(const SessionId& id, Timestamp at) {
     if (index_.deleted_at(id)) return;
     Tombstone gone{id, at, task_of(id)};
-    std::vector<PendingId> views;
+    Deleted deleted{id, {}, {}};
+    const auto [first, last] = leftovers_.equal_range(id);
+    for (auto left = first; left != last; ++left)
+        deleted.packed.push_back(left->second);
+    leftovers_.erase(first, last);
     if (const std::optional<IndexRow> row = index_.find(id)) {
-        views = pending_ids(row->session);
+        deleted.views = pending_ids(row->session);
+        if (row->packed) deleted.packed.push_back({*row->packed, row->bytes});
         if (book_) book_->forget(row->session);
     }
     if (const auto log = open_.find(id); log != open_.end()) {
-        views.insert(views.end(), log->second.pending_views.begin(),
-                     log->second.pending_views.end());
+        deleted.views.insert(deleted.views.end(), log->second.pending_views.begin(),
+                             log->second.pending_views.end());
     }
-    deleted_.emplace_back(id, std::move(views));
+    deleted_.push_back(std::move(deleted));
     index_.remove(std::move(gone));
     cache_.erase(id);
     std::erase_if(damaged_, [&](const auto& damaged) { return damaged.first == id; });
@@ -218,12 +249,16 @@ Result<Seq> LogTable::last_seq(const SessionId& id) {
 Result<LogTable::Extent> LogTable::extent(const SessionId& id) {
     if (index_.deleted_at(id)) return session_gone(id);
     if (const auto found = open_.find(id); found != open_.end() && found->second.tip.last > 0) {
-        return Extent{found->second.written(), found->second.tail, found->second.tip.last};
+        return Extent{{}, found->second.written(), found->second.tail, found->second.tip.last};
     }
     const std::optional<IndexRow> row = index_.find(id);
     if (!row) return unknown_session(id);
-    if (row->damaged) return Extent{row->damaged->offset, {}, 0};
-    return Extent{row->bytes, {}, row->session.last_seq};
+    return Extent{row->packed, row->good_bytes(), {}, row->damaged ? 0 : row->session.last_seq};
+}
+
+bool LogTable::is_packed_at(const SessionId& id, const PackPlace& place) {
+    const std::optional<IndexRow> row = index_.find(id);
+    return row && row->packed == place;
 }
 
 std::uint64_t LogTable::log_bytes(const SessionId& id) {
@@ -232,8 +267,7 @@ std::uint64_t LogTable::log_bytes(const SessionId& id) {
         return found->second.tip.bytes;
     }
     const std::optional<IndexRow> row = index_.find(id);
-    if (!row) return 0;
-    return row->damaged ? row->damaged->offset : row->bytes;
+    return row ? row->good_bytes() : 0;
 }
 
 std::string LogTable::task_of(const SessionId& id) {
@@ -246,12 +280,12 @@ std::string LogTable::task_of(const SessionId& id) {
 
 void LogTable::refresh_row(const SessionId& id, OpenLog& log) {
     if (!std::exchange(log.row_is_stale, false) || index_.deleted_at(id)) return;
-    IndexRow row;
-    row.session = summarize(*log.state);
-    row.session.id = id;
-    row.bytes = log.tip.bytes;
-    row.chain = log.tip.chain.hex();
+    IndexRow row = row_of(id, log);
     if (book_) book_->learn(row.session);
+    if (std::exchange(log.was_packed, false)) {
+        const std::optional<IndexRow> before = index_.find(id);
+        if (before && before->packed) leave_in_pack(id, {*before->packed, before->bytes});
+    }
     index_.put(std::move(row));
 }
 
@@ -327,18 +361,23 @@ Result<void> LogTable::set_aside(const SessionId& id, Damage damage, std::string
                                        {"file", damage.file},
                                        {"offset", damage.offset},
                                        {"reason", damage.reason}});
+    IndexRow row = index_.find(id).value_or(IndexRow{});
     if (const auto found = open_.find(id); found != open_.end()) {
         refresh_rows();
         if (Result<void> written = write_tail(id, found->second); !written) return written;
+        row = index_.find(id).value_or(IndexRow{});
         tail_bytes_ -= found->second.tail.size();
         open_.erase(found);
+    }
+    if (row.packed && damage.file != layout_.pack(row.packed->pack)) {
+        leave_in_pack(id, {*row.packed, row.bytes});
+        row.packed.reset();
     }
     const std::string kept = layout_.damaged() + "/" + id.text();
     if (!unappended.empty()) {
         Result<void> saved = env_.fs.replace_file(kept + ".unappended.jsonl", unappended);
         if (!saved) return saved;
     }
-    IndexRow row = index_.find(id).value_or(IndexRow{});
     row.session.id = id;
     if (row.chain.empty()) row.chain = Chain::start_of(id).hex();
     row.damaged = damage;
@@ -361,6 +400,10 @@ Result<void> LogTable::write_tail(const SessionId& id, const OpenLog& log) {
 }
 
 void LogTable::adopt_log(const SessionId& id, OpenLog log) {
+    if (const auto known = open_.find(id); known != open_.end()) {
+        tail_bytes_ -= known->second.tail.size();
+    }
+    tail_bytes_ += log.tail.size();
     OpenLog& open = open_.insert_or_assign(id, std::move(log)).first->second;
     mark_changed(open);
     refresh_rows();
@@ -432,13 +475,34 @@ void LogTable::retire(const SessionId& id) {
     open_.erase(found);
 }
 
-std::vector<std::pair<SessionId, std::vector<PendingId>>> LogTable::take_deleted() {
+void LogTable::retire_packed(const SessionId& id, const PackPlace& place) {
+    const auto found = open_.find(id);
+    if (found == open_.end() || index_.deleted_at(id)) return;
+    IndexRow row = row_of(id, found->second);
+    row.packed = place;
+    if (book_) book_->learn(row.session);
+    index_.put(std::move(row));
+    tail_bytes_ -= found->second.tail.size();
+    open_.erase(found);
+}
+
+std::vector<LogTable::Deleted> LogTable::take_deleted() {
     return std::exchange(deleted_, {});
 }
 
-void LogTable::return_deleted(std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted) {
+void LogTable::return_deleted(std::vector<Deleted> deleted) {
     deleted_.insert(deleted_.end(), std::make_move_iterator(deleted.begin()),
                     std::make_move_iterator(deleted.end()));
+}
+
+void LogTable::leave_in_pack(const SessionId& id, const PackedLog& copy) {
+    auto deleted = deleted_.end();
+    if (index_.deleted_at(id)) deleted = std::ranges::find(deleted_, id, &Deleted::id);
+    if (deleted != deleted_.end()) {
+        deleted->packed.push_back(copy);
+    } else {
+        leftovers_.emplace(id, copy);
+    }
 }
 
 }  // namespace rouse::files

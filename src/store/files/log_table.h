@@ -7,17 +7,20 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/env.h"
 #include "store/files/layout.h"
 #include "store/files/log_reader.h"
+#include "store/files/packs.h"
 #include "store/files/session_index.h"
 #include "store/files/state_cache.h"
 #include "store/lent_state.h"
@@ -36,6 +39,7 @@ struct OpenLog {
     Seq seen_last = 0;                     // where it ended when the house last looked
     bool has_views = true;                 // or may have: a checkpoint wrote some, or began to
     std::vector<PendingId> pending_views;  // among them
+    bool was_packed = false;               // all of it is in the tail, and in a pack still
 
     std::uint64_t written() const { return tip.bytes - tail.size(); }
     // Nothing more is expected of it soon, unlike of a run that is under way or waits.
@@ -56,7 +60,7 @@ class LogTable {
     Result<OpenLog*> open(const SessionId& id, IfMissing if_missing);
 
     // True when the index knows bytes of this log, nobody has opened it yet, and its file is not
-    // there.
+    // there, or was blanked.
     Result<bool> file_is_missing(const SessionId& id);
 
     // Folds one record behind the end of an open log. The caller appends its line to the tail.
@@ -84,11 +88,14 @@ class LogTable {
 
     // Where the bytes of a log are: so much of the file, then the tail.
     struct Extent {
+        std::optional<PackPlace> packed;
         std::uint64_t written = 0;
         std::string tail;
         Seq last = 0;  // 0: not known, the log is damaged
     };
     Result<Extent> extent(const SessionId& id);
+    // Then it is also what it was: nothing is blanked before the row has gone or changed.
+    bool is_packed_at(const SessionId& id, const PackPlace& place);
     std::uint64_t log_bytes(const SessionId& id);  // 0: there is none
     std::string task_of(const SessionId& id);      // also of a deleted one
 
@@ -123,9 +130,25 @@ class LogTable {
     // States that can be read again, of sessions that nobody writes to.
     void forget_states() { cache_.clear(); }
 
-    // Sessions deleted since the last checkpoint, with the pending views they may have left.
-    std::vector<std::pair<SessionId, std::vector<PendingId>>> take_deleted();
-    void return_deleted(std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted);
+    // The same of one that was written to a pack as it is.
+    void retire_packed(const SessionId& id, const PackPlace& place);
+
+    // Sessions deleted since the last checkpoint, with what they may have left.
+    struct Deleted {
+        SessionId id;
+        std::vector<PendingId> views;
+        std::vector<PackedLog> packed;
+    };
+    std::vector<Deleted> take_deleted();
+    void return_deleted(std::vector<Deleted> deleted);
+
+    // What logs have left in packs, until an index is on disk that knows nothing of it.
+    using Leftovers = std::multimap<SessionId, PackedLog>;
+    bool has_leftovers() const { return !leftovers_.empty(); }
+    Leftovers take_leftovers() { return std::exchange(leftovers_, {}); }
+    void return_leftovers(Leftovers leftovers) { leftovers_.merge(leftovers); }
+    // A copy that was written in vain: the log went on meanwhile, or was deleted.
+    void leave_in_pack(const SessionId& id, const PackedLog& copy);
 
     // Takes over what opening found: a parsed index, or one log after the other.
     void adopt(SessionIndex index) { index_ = std::move(index); }
@@ -162,7 +185,8 @@ class LogTable {
     StateCache cache_;
     bool replaying_ = true;
     std::vector<std::pair<SessionId, Damage>> damaged_;
-    std::vector<std::pair<SessionId, std::vector<PendingId>>> deleted_;
+    std::vector<Deleted> deleted_;
+    Leftovers leftovers_;
     std::vector<SessionId> stale_rows_;             // or were when they were put here
     std::deque<std::pair<SessionId, Seq>> rested_;  // with where they ended, the oldest first
     std::optional<Book> book_;                      // made when somebody first asks for a name

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace rouse::files {
 namespace {
@@ -36,7 +37,7 @@ std::optional<std::string_view> string_in_row(std::string_view row, std::string_
 
 }  // namespace
 
-RowSieve RowSieve::with_any(std::vector<std::string_view> members) {
+RowSieve RowSieve::with_any(const std::vector<std::string_view>& members) {
     RowSieve sieve;
     Texts& texts = sieve.any_of_.emplace_back();
     for (const std::string_view member : members)
@@ -133,6 +134,18 @@ std::optional<Timestamp> time_in_row(std::string_view row, std::string_view memb
 std::optional<WaitKind> wait_in_row(std::string_view row) {
     const auto text = string_in_row(row, "\"wait\":\"");
     return text ? parse_enum<WaitKind>(*text) : std::nullopt;
+}
+
+void note_packs(std::string_view rows, std::set<std::uint64_t>& packs) {
+    constexpr std::string_view kBegin = "\"packed\":{\"pack\":";
+    for (;;) {
+        const std::size_t at = find_text(rows, kBegin);
+        if (at == std::string_view::npos) return;
+        rows.remove_prefix(at + kBegin.size());
+        std::uint64_t number = 0;
+        (void)std::from_chars(rows.data(), rows.data() + rows.size(), number);
+        packs.insert(number);
+    }
 }
 
 }  // namespace rouse::files

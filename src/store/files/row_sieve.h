@@ -6,8 +6,10 @@
 // A quote inside of a JSON string is escaped, so the text `"agent":"helper"` stands in a row only
 // where the member does; and a row is written in one way only, so that equal values are equal text.
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +25,7 @@ class RowSieve {
     explicit RowSieve(const PendingFilter& filter);
     explicit RowSieve(const WaitFilter& filter);  // for rows of sessions that wait
     // Rows with one of these members.
-    static RowSieve with_any(std::vector<std::string_view> members);
+    static RowSieve with_any(const std::vector<std::string_view>& members);
 
     // False: the filter does not take it. True: parse it, and look.
     bool operator()(std::string_view row) const;
@@ -44,5 +46,7 @@ class RowSieve {
 // What a row says of itself. Absent: it has no such member.
 std::optional<Timestamp> time_in_row(std::string_view row, std::string_view member);
 std::optional<WaitKind> wait_in_row(std::string_view row);
+// The packs that the rows of a text name.
+void note_packs(std::string_view rows, std::set<std::uint64_t>& packs);
 
 }  // namespace rouse::files

@@ -49,7 +49,8 @@ std::string header_text(Header header) {
 Result<Header> parse_header(std::string_view line) {
     Result<Header> header = from_json<Header>(line, "the header");
     if (!header) return not_an_index("the header is malformed");
-    if (header->format != kFormatVersion) return not_an_index("another format");
+    if (header->format < 1 || header->format > kFormatVersion)
+        return not_an_index("another format");
     const bool as_written = line == (header->check ? header_text(*header) : to_json(*header));
     if (!as_written) return not_an_index("the header's checksum does not match");
     return header;
@@ -91,6 +92,11 @@ class Beside {
 };
 
 }  // namespace
+
+std::uint64_t IndexRow::good_bytes() const {
+    const std::uint64_t begin = packed ? packed->at : 0;
+    return damaged ? damaged->offset - begin : bytes;
+}
 
 std::string_view RowInPlace::id() const {
     return changed_ != nullptr ? std::string_view(changed_->session.id.text()) : id_;
@@ -396,6 +402,23 @@ std::uint64_t SessionIndex::write_rows(std::string& body, const Lines& lines, bo
     }
     put_changed_before({});
     return rows;
+}
+
+SessionIndex::NamesOfPacks SessionIndex::names_of_packs() const {
+    NamesOfPacks names;
+    for (const auto& [id, row] : changed_) {
+        if (row->packed) names.changed.insert(row->packed->pack);
+    }
+    for (const Text& text : texts_)
+        names.texts.push_back(text.text);
+    return names;
+}
+
+std::set<std::uint64_t> SessionIndex::NamesOfPacks::all() const {
+    std::set<std::uint64_t> packs = changed;
+    for (const std::shared_ptr<const std::string>& text : texts)
+        note_packs(*text, packs);
+    return packs;
 }
 
 bool SessionIndex::wants_whole(bool tidily) const {

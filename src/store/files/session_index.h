@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "domain/chain.h"
 #include "domain/summary.h"
 #include "store/files/journal.h"
+#include "store/files/packs.h"
 #include "store/files/row_sieve.h"
 #include "store/store.h"
 
@@ -33,12 +35,16 @@ struct IndexRow {
     SessionSummary session;  // first: its id stands at a fixed place in the line
     std::uint64_t bytes = 0;
     std::string chain;
+    std::optional<PackPlace> packed;  // without: the log is a file of its own
     std::optional<Damage> damaged;
+    // How much of the log can be read, from where it begins.
+    std::uint64_t good_bytes() const;
     friend bool operator==(const IndexRow&, const IndexRow&) = default;
     static constexpr auto fields() {
         using S = IndexRow;
         return std::tuple(required("session", &S::session), required("bytes", &S::bytes),
-                          required("chain", &S::chain), field("damaged", &S::damaged));
+                          required("chain", &S::chain), field("packed", &S::packed),
+                          field("damaged", &S::damaged));
     }
 };
 
@@ -102,6 +108,15 @@ class SessionIndex {
                             const SessionId& before = {}) const;
     void visit_active(const VisitInPlace& visit, const RowSieve& sieve = {},
                       const SessionId& from = {}) const;
+
+    // Where packs are named: by rows that changed, and in these texts, also by rows that a later
+    // part has replaced. What is in the texts can be found without a lock.
+    struct NamesOfPacks {
+        std::set<std::uint64_t> changed;
+        std::vector<std::shared_ptr<const std::string>> texts;
+        std::set<std::uint64_t> all() const;
+    };
+    NamesOfPacks names_of_packs() const;
 
     // True when the next checkpoint should be a file with everything in one part, not one more
     // part behind those that are there: they would be more than that saves. `tidily`: already when

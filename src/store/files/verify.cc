@@ -7,6 +7,7 @@
 #include "domain/audit.h"
 #include "store/files/file_store.h"
 #include "store/files/format.h"
+#include "store/files/packs.h"
 #include "store/files/views.h"
 
 namespace rouse {
@@ -123,6 +124,26 @@ class Verifier {
         for (const std::string& name : *names) {
             if (const std::optional<SessionId> id = Layout::session_of_log(name)) ids_.insert(*id);
         }
+        return has_index_ ? Result<void>() : list_packed();
+    }
+
+    // Of an index that is lost: what it would have said.
+    Result<void> list_packed() {
+        const Result<std::vector<std::uint64_t>> packs = files::list_packs(fs_, layout_);
+        if (!packs) return packs.error();
+        for (const std::uint64_t number : *packs) {
+            const Result<std::string> text = fs_.read_file(layout_.pack(number));
+            if (!text) return text.error();
+            const files::PackText pack = files::read_pack(*text);
+            if (pack.has_strays) {
+                find(FindingKind::damage, layout_.pack(number), 0, 0,
+                     "it has lines that belong to no log");
+            }
+            for (const files::PackText::Log& log : pack.logs) {
+                ids_.insert(log.id);
+                packed_[log.id] = {{number, log.at}, log.text.size()};
+            }
+        }
         return {};
     }
 
@@ -164,7 +185,7 @@ class Verifier {
                  "set aside: " + row->damaged->reason);
             return;
         }
-        Result<std::string> text = fs_.read_file(log.path);
+        Result<std::string> text = read_text(id, row, log.path);
         if (!text && text.error().kind != ErrorKind::not_found) {
             return find(FindingKind::damage, log.path, 0, 0, text.error().message);
         }
@@ -180,6 +201,24 @@ class Verifier {
         if (id == system_log() || log.audit.state().deleted) return;
         if (row && log.tip.last >= row->session.last_seq) check_row(*row, log);
         check_views(id, snapshot, touched, log);
+    }
+
+    // As much as there is of it: its file, or its part of a pack. A blanked one is gone.
+    Result<std::string> read_text(const SessionId& id, const std::optional<IndexRow>& row,
+                                  std::string& path) {
+        std::optional<files::PackedLog> packed;
+        if (row && row->packed) packed = files::PackedLog{*row->packed, row->bytes};
+        if (!has_index_ && packed_.contains(id)) {
+            const Result<FileStatus> own = fs_.status(path);
+            if (!own || own->size < packed_.at(id).bytes) packed = packed_.at(id);
+        }
+        if (!packed) return fs_.read_file(path);
+        path = layout_.pack(packed->place.pack);
+        const Result<std::unique_ptr<File>> file = fs_.open(path, OpenMode::read);
+        if (!file) return file.error();
+        Result<std::string> text = (*file)->read_at(packed->place.at, packed->bytes);
+        if (text && files::is_blanked(*text)) text->clear();
+        return text;
     }
 
     // A checkpoint that was cut may have removed the file before the index knew.
@@ -311,6 +350,7 @@ class Verifier {
     bool has_index_ = false;
     JournalPosition checkpoint_;
     std::set<SessionId> ids_;
+    std::map<SessionId, files::PackedLog> packed_;  // of a directory without an index
     // Behind the checkpoint, by log: the first seq and the lines of each part.
     std::map<SessionId, std::vector<std::pair<Seq, std::string>>> unwritten_;
     std::set<SessionId> tombstones_;  // behind the checkpoint
@@ -351,7 +391,7 @@ bool VerifyReport::clean() const {
 
 Result<VerifyReport> verify(Env env, const std::string& directory, VerifyMode mode) {
     const Layout layout(directory);
-    if (Result<void> known = files::check_format(env.fs, layout); !known) return known.error();
+    if (Result<int> known = files::check_format(env.fs, layout); !known) return known.error();
     std::vector<std::string> repaired;
     if (mode == VerifyMode::repair) {
         const Result<VerifyReport> before = verify(env, directory, VerifyMode::look);
